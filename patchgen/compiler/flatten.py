@@ -76,7 +76,9 @@ def trace(path: Path, env: Environment, settings: Settings) -> Traced:
         result = _finish(_make_draft(steps, path, env, settings))
     except PatchgenError as error:
         return Traced(Flattened(problems=problems_of(error)))
-    matches = [match for merged in steps.merged.values() for match in merged.edits]
+    matches: list[EditMatch] = []
+    for merged in steps.merged.values():
+        matches += merged.edits
     return Traced(result, tuple(matches))
 
 

@@ -41,6 +41,7 @@ from patchgen.syntax.trees import (
     position_of,
     short_name,
     walk,
+    walk_all,
 )
 
 # What is wrong: its line, its column in bytes, what it is, and what to write instead.
@@ -303,7 +304,9 @@ class _Suite:
 
     def _names_class(self, given: Iterable[ast.expr]) -> bool:
         """Whether the name of a class stands in one of the expressions."""
-        for part in (part for node in given for part in walk(node) if isinstance(part, _DOTTED)):
+        for part in walk_all(given):
+            if not isinstance(part, _DOTTED):
+                continue
             word = part.id if isinstance(part, ast.Name) else part.attr
             definition = self.index.definition(word)
             if _CLASS_LIKE.fullmatch(word) or (definition and definition.kind == "class"):
@@ -382,9 +385,13 @@ def check_code(index: ModuleIndex, is_carried: Callable[[Import], bool]) -> Iter
 def _is_own_value(index: ModuleIndex, name: str, is_carried: Callable[[Import], bool]) -> bool:
     """Whether `name` is a variable of the file that a function may set: the flat file's too."""
     binders = index.binders(name)
-    items = [item for block in binders for item in block.imports if item.bound == name]
-    is_definition = any(block.kind in ("class", "def") for block in binders)
-    return bool(binders) and not is_definition and not any(map(is_carried, items))
+    for block in binders:
+        if block.kind in ("class", "def"):
+            return False
+    for block in binders:
+        if any(item.bound == name and is_carried(item) for item in block.imports):
+            return False
+    return bool(binders)
 
 
 def _find_functions(tree: ast.Module) -> tuple[set[int], set[int]]:

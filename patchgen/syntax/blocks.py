@@ -176,7 +176,7 @@ class ModuleIndex:
     @property
     def names(self) -> tuple[str, ...]:
         """Every name that the module binds, in order of first binding."""
-        return tuple(dict.fromkeys(name for block in self.blocks for name in block.defines))
+        return tuple(self._by_name)
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -318,7 +318,7 @@ def _make_block(
         text=source.slice(first, last),
         defines=tuple(dict.fromkeys(bound_names(binding))),
         imports=tuple(imports_of(binding)),
-        bases=tuple(ast.unparse(base) for base in bases),
+        bases=tuple(map(ast.unparse, bases)),
         base_positions=tuple((base.lineno - first + 1, base.col_offset) for base in bases),
     )
 

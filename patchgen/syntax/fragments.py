@@ -24,7 +24,7 @@ class Fragment:
 
     def offset(self, line: int, byte_column: int) -> int:
         """The character offset in the text of a position as `ast` gives it."""
-        before = sum(len(text) for text in self.lines[: line - 1])
+        before = sum(map(len, self.lines[: line - 1]))
         return before + self.column(line, byte_column)
 
     def column(self, line: int, byte_column: int) -> int:
@@ -43,8 +43,8 @@ class Fragment:
 
     def line_span(self, first: int, last: int) -> tuple[int, int]:
         """Where the whole lines `first` to `last` begin and end."""
-        start = sum(len(text) for text in self.lines[: first - 1])
-        return start, start + sum(len(text) for text in self.lines[first - 1 : last])
+        start = sum(map(len, self.lines[: first - 1]))
+        return start, start + sum(map(len, self.lines[first - 1 : last]))
 
 
 @functools.lru_cache(maxsize=4096)

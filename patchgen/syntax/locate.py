@@ -149,7 +149,7 @@ class Environment:
         while self.look("file", str(package / "__init__.py")):
             package = package.parent
         # The innermost root gives the shortest name.
-        holders = [root for root in (self.home, *self.roots) if path.is_relative_to(root)]
+        holders = list(filter(path.is_relative_to, (self.home, *self.roots)))
         nearest = max(holders, key=lambda root: len(root.parts), default=package)
         # A package that begins above what is looked through cannot be found by its whole name.
         top = package if not holders or package in self.roots else nearest
@@ -266,7 +266,7 @@ class Environment:
             is_transformers = module.partition(".")[0] == "transformers"
             what = INSTALL_TRANSFORMERS if is_transformers else "install it or name its root"
             says = f"searched in {searched}; {what}"
-            archives = ", ".join(str(archive) for archive in self.archives)
+            archives = ", ".join(map(str, self.archives))
             return f"{says}; zip and egg files are not read: {archives}" if archives else says
         place = ".".join(parents) or f"the folder {roots[0].name}"
         # An empty folder answers with the empty text.

@@ -63,6 +63,12 @@ def walk(node: ast.AST) -> Iterator[ast.AST]:
     return iter(nodes)
 
 
+def walk_all(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """As `walk`, one node after the other."""
+    for node in nodes:
+        yield from walk(node)
+
+
 def statements_within(tree: ast.AST) -> Iterator[ast.AST]:
     """The statements in `tree` at any depth, in the order of `walk`; expressions hold none."""
     statements = [tree]

@@ -23,7 +23,7 @@ from patchgen.compiler.edits.signature import Parameter, read_parameters
 from patchgen.compiler.merge.members import ClassBody, Statement
 from patchgen.compiler.plan.model import Symbol
 from patchgen.syntax.errors import Location, PatchgenError
-from patchgen.syntax.trees import Function, Positioned, called_function, walk
+from patchgen.syntax.trees import Function, Positioned, called_function, walk_all
 
 MARKERS = "patchgen.edits"
 
@@ -159,11 +159,11 @@ def _read_pairs(
         case [only] if is_signature and is_ellipsis(only):
             return ()
     # The words may be imported under other names, too.
-    blocks = [
-        (part, marker(body, part.items[0].context_expr))
-        for part in parts
-        if isinstance(part, ast.With) and len(part.items) == 1
-    ]
+    blocks = []
+    for part in parts:
+        match part:
+            case ast.With(items=[item]):
+                blocks.append((part, marker(body, item.context_expr)))
     pairs: list[Pair] = []
     for (old, first), (new, second) in zip(blocks[::2], blocks[1::2], strict=False):
         if first == "old" and second in ("new", "before", "after"):
@@ -196,9 +196,12 @@ def _refuse_ellipses(body: ClassBody, statement: Statement, pair: Pair) -> None:
 
 def _find_ellipses(body: Sequence[ast.stmt], kind: str) -> list[ast.expr]:
     """Every `...` in `body` that stands for arguments of a call, or else for statements."""
-    nodes = [node for statement in body for node in walk(statement)]
+    nodes = walk_all(body)
     if kind == "statements":
         return [node.value for node in nodes if isinstance(node, ast.Expr) and is_ellipsis(node)]
     # `f(x=...)` and `x[...]` are ellipses that Python knows, and stand for nothing.
-    calls = [node for node in nodes if isinstance(node, ast.Call)]
-    return [argument for call in calls for argument in call.args if is_ellipsis(argument)]
+    arguments: list[ast.expr] = []
+    for node in nodes:
+        if isinstance(node, ast.Call):
+            arguments += filter(is_ellipsis, node.args)
+    return arguments

@@ -237,15 +237,17 @@ def _edit_method(edits: Sequence[EditDeclaration], target: Target) -> tuple[str,
     node = method.nodes[0]
     assert isinstance(node, Function)
     require_meanings(target.name, node, edits, replaced)
-    written = [edit.statement.fragment.source(one) for edit in edits for one in edit.decorators]
-    text = "".join(f"{INDENT}@{decorator}\n" for decorator in written) + replaced.text
+    decorators: list[str] = []
+    for edit in edits:
+        decorators += map(edit.statement.fragment.source, edit.decorators)
+    text = "".join(f"{INDENT}@{decorator}\n" for decorator in decorators) + replaced.text
     reason = find_syntax_error(text)
     if reason is not None:
         what = f"{target.name} would not be valid Python after the edit of {first.method}: {reason}"
         hint = "write under `with new:` only what can stand at that place of the method"
         raise PatchgenError("PG306", first.at(first.last), what, hint)
     # An edit without effect is a mistake of its author.
-    if not written and is_same_code(replaced.tree, target.node):
+    if not decorators and is_same_code(replaced.tree, target.node):
         what = f"the edit of {first.method} changes nothing"
         raise PatchgenError("PG306", at, what, "remove it")
     kept.keep(text)
@@ -258,14 +260,16 @@ def _record_match(
     # `line` is that of the statement's first line, from which `ast` counts too.
     above = edit.statement.line - 1
     block = edit.body.block
-    new = [node for pair in edit.pairs for node in pair.new.body] or [edit.node]
+    bodies = [pair.new.body for pair in edit.pairs] or [[edit.node]]
+    first = bodies[0][0].lineno
+    end = bodies[-1][-1]
     last = edit.node.end_lineno or edit.node.lineno
     lines = tuple(target.lines(change.match.nodes) for change in changes)
     return EditMatch(
         name=edit.node.name,
         method=target.name,
         declared=_lines_of(block, above + 1, above + last),
-        new=_lines_of(block, above + new[0].lineno, above + (new[-1].end_lineno or new[-1].lineno)),
+        new=_lines_of(block, above + first, above + (end.end_lineno or end.lineno)),
         # The signature, where nothing else changes.
         found=lines or (target.lines(list_parameters(target.node.args)[:1]),),
         known=not target.statement.changed,
@@ -284,7 +288,10 @@ def _find_replacements(
 ) -> list[Replacement]:
     """What an edit changes in `method`, which is the target or another layout of it."""
     changes: list[Replacement] = []
-    matches = [(p, m) for p in edit.pairs for m in _find_matches(edit, p, target, method.nodes[0])]
+    matches = []
+    for pair in edit.pairs:
+        for match in _find_matches(edit, pair, target, method.nodes[0]):
+            matches.append((pair, match))
     for pair, match in matches:
         change = Replacement(match, edit.statement.fragment, pair.new, pair.word)
         _refuse_repeated(edit, change)

@@ -130,10 +130,11 @@ def find_expressions(
 ) -> Iterator[Match]:
     """Every expression in `body` that `pattern` fits."""
     nothing = Bound(dict.fromkeys(holes))
-    for node in (inner for statement in body for inner in expressions(statement)):
-        bound = _fit(pattern, node, nothing)
-        if bound is not None:
-            yield Match(node, bound)
+    for statement in body:
+        for node in expressions(statement):
+            bound = _fit(pattern, node, nothing)
+            if bound is not None:
+                yield Match(node, bound)
 
 
 def fit_expression(
@@ -152,8 +153,10 @@ def expressions(root: ast.AST) -> Iterator[ast.expr]:
     for node in nodes:
         if isinstance(node, ast.expr) and not isinstance(node, ast.FormattedValue):
             yield node
-        is_text = isinstance(node, ast.JoinedStr)
-        nodes += [n for n in children(node) if not (is_text and isinstance(n, ast.Constant))]
+        inner = children(node)
+        if isinstance(node, ast.JoinedStr):
+            inner = [part for part in inner if not isinstance(part, ast.Constant)]
+        nodes += inner
 
 
 def _find_ends(

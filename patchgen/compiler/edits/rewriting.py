@@ -61,7 +61,10 @@ def replace_matches(
     writer = _Writer(method, changes, signature, at)
     meant, copies = build_meant(method, changes, signature)
     # Most replacements need no parentheses; the others get all of them, less those that can go.
-    sites = [(id(change), id(site)) for change in changes for site in [change, *change.sites()]]
+    sites = []
+    for change in changes:
+        for site in (change, *change.sites()):
+            sites.append((id(change), id(site)))
     wrapped: set[tuple[int, int]] = set()
     text = writer.write(wrapped, meant)
     if text is None:
@@ -127,7 +130,9 @@ class _Writer:
 
     def write(self, wrapped: set[tuple[int, int]], meant: Function) -> str | None:
         """The text, unless Python reads it as something else: `x * a + b` is not `x * (a + b)`."""
-        nodes = [node for change in self.changes for node in change.match.nodes]
+        nodes: list[ast.AST] = []
+        for change in self.changes:
+            nodes += change.match.nodes
         left_out = leave_out(self.method, nodes)
         tree = read_tree(self.method.text, self.at, left_out)
         try:
@@ -157,7 +162,7 @@ class _Writer:
             # An expression has no line of its own for the comments of new code.
             for line in _list_comments(lines):
                 above = comments[tree.statement_around(place)]
-                if not any(line.deep_equals(other) for other in above):
+                if not any(map(line.deep_equals, above)):
                     above.append(line)
         for suite, of_suite in runs.items():
             parts[suite].append(partial(_replace_runs, of_suite))
@@ -389,7 +394,8 @@ def _put_above(new: Iterable[cst.EmptyLine], statement: Any) -> Any:
 
 def _read_parameters(params: cst.Parameters) -> dict[str, cst.Param]:
     """The parameters by their names, without `*args` and `**kwargs`."""
-    return {param.name.value: param for kind in _KINDS for param in getattr(params, kind)}
+    listed = [*params.posonly_params, *params.params, *params.kwonly_params]
+    return {param.name.value: param for param in listed}
 
 
 def _declare(declared: cst.Param, old: cst.Param | None) -> cst.Param:

@@ -57,11 +57,12 @@ def change_arguments(
     arguments: ast.arguments, changes: Changes, code: Fragment, copies: dict[int, ast.AST]
 ) -> ast.arguments:
     """The tree of the parameters after `changes`; `copies` gets what each copied node was."""
-    parameters = [p for p in read_parameters(arguments, code) if p.name not in changes.removed]
-    parameters = [
-        replace(p, default=changes.changed[p.name].default) if p.name in changes.changed else p
-        for p in parameters
-    ]
+    parameters = []
+    for parameter in read_parameters(arguments, code):
+        if parameter.name in changes.changed:
+            parameter = replace(parameter, default=changes.changed[parameter.name].default)
+        if parameter.name not in changes.removed:
+            parameters.append(parameter)
     for parameter in changes.added:
         arg = ast.arg(parameter.name, _annotation(parameter))
         copies[id(arg)] = parameter.arg

@@ -116,11 +116,10 @@ class Tree:
     def numbers(self, run: Run) -> tuple[int, int]:
         """Where the statements of `run` begin and end in the tree's suite."""
         # Nothing of what is left out is a part of a run.
-        fewer = sum(
-            part.count - 1
-            for part in self.left_out
-            if run.suite[0] is self._statements[0] and part.last < run.nodes[0].lineno
-        )
+        fewer = 0
+        if run.suite[0] is self._statements[0]:
+            first = run.nodes[0].lineno
+            fewer = sum(part.count - 1 for part in self.left_out if part.last < first)
         return run.start - fewer, run.stop - fewer
 
     def statement_around(self, node: ast.expr) -> Line:
@@ -228,11 +227,13 @@ def leave_out(method: Fragment, changed: Sequence[ast.AST]) -> tuple[LeftOut, ..
         start = kept[0]
         stop = kept[-1] + 1
     margin = " " * body[0].col_offset
-    return tuple(
-        LeftOut(part[0].lineno, part[-1].end_lineno or 0, len(part), f"{margin}{_MARK}{number}\n")
-        for number, part in enumerate([body[:start], body[stop:]])
-        if len(part) > 1 and part[0].lineno == first_line(part[0])
-    )
+    left_out = []
+    for number, part in enumerate([body[:start], body[stop:]]):
+        # A decorator stands above the line of its function.
+        if len(part) > 1 and part[0].lineno == first_line(part[0]):
+            mark = f"{margin}{_MARK}{number}\n"
+            left_out.append(LeftOut(part[0].lineno, part[-1].end_lineno or 0, len(part), mark))
+    return tuple(left_out)
 
 
 def read_tree(text: str, at: Location, left_out: tuple[LeftOut, ...] = ()) -> Tree:
@@ -271,5 +272,8 @@ def _count_levels(text: str) -> int:
     nodes = list[ast.AST](parse_fragment(text).nodes)
     while nodes:
         levels += 1
-        nodes = [child for node in nodes for child in children(node)]
+        inner: list[ast.AST] = []
+        for node in nodes:
+            inner += children(node)
+        nodes = inner
     return levels

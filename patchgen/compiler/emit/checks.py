@@ -506,8 +506,9 @@ def find_parameters(function: Function | None) -> dict[str, bool]:
     """The parameters of a parent's method, each with whether it is read."""
     if function is None:
         return {}
-    names = parameters(function)
-    return {name: any(trees.mentions(line, name) for line in function.body) for name in names}
+    nodes = trees.walk_all(function.body)
+    read = {node.id for node in nodes if isinstance(node, ast.Name)}
+    return {name: name in read for name in parameters(function)}
 
 
 def reads_beside(function: Function, name: str) -> bool:

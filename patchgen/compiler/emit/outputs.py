@@ -86,7 +86,9 @@ def assemble_outputs(
             base = link_module(content, plain)
             texts[f"base_{name}"] = Unformatted(head + base.opening, base.body)
         outputs.append((name, module, base))
-    imported = {name for text in texts.values() for name in _IMPORTED_PACKAGE.findall(text.opening)}
+    imported: set[str] = set()
+    for text in texts.values():
+        imported.update(_IMPORTED_PACKAGE.findall(text.opening))
     # isort's first party: the packages of the project.
     own = filter(bindings.env.holds, sorted(imported))
     return Unfinished(Request(texts, settings, tuple(own)), tuple(outputs), builder)
@@ -96,9 +98,11 @@ def finish_outputs(unfinished: Unfinished, formatted: Mapping[str, str]) -> Flat
     """Map and validate the formatted text of every output."""
     builder = unfinished.builder
     files: list[FlatFile] = []
+    blocks: list[FlatBlock] = []
     findings: list[Problem] = []
     overrides = find_overrides(builder)
     for name, module, base in unfinished.outputs:
+        blocks += module.blocks
         files.append(_make_file(name, module, base, formatted, builder))
     for number, (_, module, _) in enumerate(unfinished.outputs):
         file = files[number]
@@ -110,7 +114,6 @@ def finish_outputs(unfinished: Unfinished, formatted: Mapping[str, str]) -> Flat
             else:
                 findings.append(problem)
         files[number] = replace(file, notes=tuple(notes))
-    blocks = [block for _, module, _ in unfinished.outputs for block in module.blocks]
     findings += find_unused(blocks, builder)
     problems = tuple(problem for problem in findings if problem.severity != "warning")
     if problems:
@@ -131,25 +134,26 @@ def _make_file(
 ) -> FlatFile:
     plan = builder.plan
     blocks = module.blocks
-    notes = tuple(note for block in blocks for note in _find_notes(block, builder))
-    notes += tuple(_find_left_out(module, builder))
+    notes: list[Note] = []
+    for block in blocks:
+        notes += _find_notes(block, builder)
+    notes += _find_left_out(module, builder)
     diff_base = None
     if module.base is not None and base is not None:
         blocks += base.blocks
         diff_base = (builder.index(module.base).source.path, formatted[f"base_{name}"])
     # What the modular file itself writes.
-    own = [
-        block.name
-        for block in module.blocks
-        if block.kind == "class" and block.rewritten[0].source.path == plan.modular.source.path
-    ]
+    own = []
+    for block in module.blocks:
+        if block.kind == "class" and block.rewritten[0].source.path == plan.modular.source.path:
+            own.append(block.name)
     return FlatFile(
         kind=module.kind,
         name=name,
         text=formatted[name],
         parents=_find_used_symbols(blocks, plan.modular.source.module),
         map_lines=functools.partial(map_lines, formatted[name], module.blocks),
-        notes=notes,
+        notes=tuple(notes),
         summary=Summary(tuple(own), _list_parents(module, plan)),
         diff_base=diff_base,
     )

@@ -145,7 +145,9 @@ def _read_contents(text: str) -> Contents:
         if isinstance(node, ast.ClassDef):
             body = [(statement, list(walk(statement))) for statement in node.body]
             classes.append(_read_class(node, body))
-            nodes = [inner for _, within in body for inner in within]
+            nodes = []
+            for _, within in body:
+                nodes += within
             for head in (*node.decorator_list, *node.bases, *node.keywords):
                 nodes += walk(head)
         else:
@@ -178,11 +180,11 @@ def _read_class(node: ast.ClassDef, body: Sequence[tuple[ast.stmt, Sequence[ast.
         ):
             _read_method(statement, nodes, stored, calls)
     # Bound twice, or by something else: which value counts is not known.
-    methods = {
-        name: statements[0]
-        for name, statements in binders.items()
-        if len(statements) == 1 and isinstance(statements[0], Function)
-    }
+    methods = {}
+    for name, statements in binders.items():
+        match statements:
+            case [ast.FunctionDef() | ast.AsyncFunctionDef() as method]:
+                methods[name] = method
     is_open = is_open or not {"__getattr__", "__getattribute__"}.isdisjoint(binders)
     bases = [ast.unparse(base) for base in node.bases]
     return Class(node, bases, frozenset(binders), methods, stored, calls, is_open)
@@ -312,10 +314,11 @@ class Parsed:
             for name in line:
                 bases = self.classes[name].bases
                 line += [base for base in bases if base in self.classes and base not in line]
-        return {
-            name: frozenset().union(*(line for line in lines if name in line))
-            for name in self.classes
-        }
+        families = {}
+        for name in self.classes:
+            related = [line for line in lines if name in line]
+            families[name] = frozenset[str]().union(*related)
+        return families
 
     def enclosing(self, line: int) -> tuple[str, str]:
         """The class or function around a line of the text, and the member of the class; or ""."""
@@ -382,8 +385,11 @@ class Parsed:
         family = [self.classes[name] for name in sorted(self.families[owner])]
         if any(item.is_open for item in family):
             return None
-        members = {name for item in family for name in (*item.bound, *item.stored)}
-        bases = dict.fromkeys(base for item in family for base in item.bases)
+        members: set[str] = set()
+        bases: dict[str, None] = {}
+        for item in family:
+            members.update(item.bound, item.stored)
+            bases |= dict.fromkeys(item.bases)
         return members, [base for base in bases if base not in self.classes]
 
     def find_lacking(self, owner: str, path: Path) -> tuple[str, str, set[str]] | None:
@@ -472,6 +478,7 @@ def parse_output(text: str) -> Parsed:
     classes: dict[str, Class] = {}
     functions: dict[str, Function] = {}
     foreign: set[str] = set()
+    bound = Counter[str]()
     for part in parts:
         body += part.tree.body
         inside = _read_contents(part.text)
@@ -479,7 +486,7 @@ def parse_output(text: str) -> Parsed:
         classes |= {item.node.name: item for item in inside.classes}
         functions |= {node.name: node for node in inside.functions}
         foreign |= inside.foreign
-    bound = Counter(name for _, inside in contents for name in inside.bound)
+        bound.update(inside.bound)
     definitions = [node for node in body if isinstance(node, Function | ast.ClassDef)]
     defined = Counter(node.name for node in definitions)
     # What an assignment or an import binds as well may be anything.

@@ -221,7 +221,8 @@ def _ask_release(questions: list[list[Any]], env: Environment) -> Iterator[check
                 what = f"{called}(...) finds no method: {owner} has no {name}"
                 hint = did_you_mean(name, members) or "define it, or call what the release has"
                 yield checks.Finding(line, "PG412", what, hint, name)
-        found = [callee for base in bases if (callee := release.find_callee(tuple(base), name))]
+        callees = (release.find_callee(tuple(base), name) for base in bases)
+        found = list(filter(None, callees))
         # Of several bases that have it, Python takes the first.
         if len(found) == 1:
             function, is_bound = found[0]
@@ -263,8 +264,7 @@ def _find_fault_of_the_whole(output: _Output, declared: Location) -> Problem | N
         return Problem(at, "PG404", what, "please report this")
     if output.base is None:
         return None
-    # No more of the base is parsed than it takes.
-    theirs = (node for part in read_parts(output.base) for node in part.tree.body)
+    theirs = _read_statements(output.base)
     for own, other in zip_longest(parse_output(output.text).body, theirs):
         # Parts of one text share their trees.
         if own is other:
@@ -274,6 +274,12 @@ def _find_fault_of_the_whole(output: _Output, declared: Location) -> Problem | N
     # A variant that changes nothing is a mistake: the parent itself would do.
     hint = "declare what the variant changes, or delete the modular file"
     return Problem(declared, "PG408", "the generated code equals its parent's", hint)
+
+
+def _read_statements(text: str) -> Iterator[ast.stmt]:
+    """The statements of `text`, of which no more is parsed than is asked for."""
+    for part in read_parts(text):
+        yield from part.tree.body
 
 
 def _without_footer(node: ast.stmt) -> ast.stmt:

@@ -23,7 +23,7 @@ import builtins
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from patchgen.compiler.link.flatblock import (
     Builder,
@@ -56,33 +56,33 @@ def remove_duplicates(
 ) -> tuple[FlatBlock, ...]:
     """`blocks`, each text once; raises NameClash where two definitions have one name."""
     _refuse_hidden_builtins(blocks, imports)
-    read = {dependency.name for block in blocks for dependency in block.dependencies}
+    read = set[str]().union(*(block.reads for block in blocks))
     owner: dict[str, FlatBlock] = {}
     kept: list[FlatBlock] = []
     clashes: list[tuple[str, FlatBlock, FlatBlock]] = []
     for block in blocks:
         # Nothing reads the name of `def _` under a decorator.
         counts = any(not name.startswith("_") or name in read for name in block.defines)
-        others = [(name, owner.setdefault(name, block)) for name in block.defines]
-        strangers = [
-            (name, other)
-            for name, other in others
-            if counts
-            and other.block_id.module != block.block_id.module
-            and not _will_stay_subclass(block, other, builder)
-            and not (other.text != block.text and _import_alike(name, block, other))
-        ]
-        if strangers:
+        strangers = []
+        for name in block.defines:
+            other = owner.setdefault(name, block)
+            if (
+                counts
+                and other.block_id.module != block.block_id.module
+                and not _will_stay_subclass(block, other, builder)
+                and not (other.text != block.text and _import_alike(name, block, other))
+            ):
+                strangers.append((name, other))
+        for name, other in strangers:
             # One object has to do for all of them.
-            clashes += [
-                (name, other, block)
-                for name, other in strangers
-                if other.text != block.text
+            if (
+                other.text != block.text
                 or not is_copied_freely(builder.source_block(block.block_id))
                 or not is_copied_freely(builder.source_block(other.block_id))
-                # SigLIP 2 asks what is an object of its own attention.
-                or any(re.search(rf"isinstance\([^()]+,[^)]*\b{name}\b", b.text) for b in blocks)
-            ]
+                or _is_asked_for(name, blocks)
+            ):
+                clashes.append((name, other, block))
+        if strangers:
             continue
         # A guarded statement, or one that changes a name, may bind it beside the import.
         if block.kind not in ("guard", "other", "import"):
@@ -91,6 +91,12 @@ def remove_duplicates(
     if clashes:
         _raise_first(clashes, Counter(block.block_id.module for block in kept), builder)
     return tuple(kept)
+
+
+def _is_asked_for(name: str, blocks: Iterable[FlatBlock]) -> bool:
+    """Whether code asks what is an object of a class: SigLIP 2 does of its own attention."""
+    question = re.compile(rf"isinstance\([^()]+,[^)]*\b{name}\b")
+    return any(question.search(block.text) for block in blocks)
 
 
 def _import_alike(name: str, *blocks: FlatBlock) -> bool:

@@ -120,6 +120,11 @@ class FlatBlock:
     aside: bool = False
 
     @property
+    def reads(self) -> list[str]:
+        """The global names that it reads."""
+        return [dependency.name for dependency in self.dependencies]
+
+    @property
     def changes(self) -> frozenset[str]:
         """The names whose objects the block changes at import."""
         return changed_names(self.text)

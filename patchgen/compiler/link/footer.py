@@ -129,13 +129,12 @@ def _refuse_overwriting(blocks: tuple[FlatBlock, ...]) -> None:
     What transformers' own code writes is as right or wrong as it is there.
     """
     reached = {"_init_weights"}
-    functions = [
-        (block, node)
-        for block in blocks
-        if _find_users(block) or "def _init_weights" in block.text
-        for node in walk(parse_once(block.text))
-        if isinstance(node, ast.FunctionDef)
-    ]
+    functions = []
+    for block in blocks:
+        if _find_users(block) or "def _init_weights" in block.text:
+            for node in walk(parse_once(block.text)):
+                if isinstance(node, ast.FunctionDef):
+                    functions.append((block, node))
     size = 0
     while size < len(reached):
         size = len(reached)
@@ -151,11 +150,7 @@ def _refuse_overwriting(blocks: tuple[FlatBlock, ...]) -> None:
 
 def _find_users(block: FlatBlock) -> list[RewrittenBlock]:
     """The blocks of modular files and parts that `block` was made from."""
-    return [
-        rewritten
-        for rewritten in block.rewritten
-        if not rewritten.symbol.module.startswith("transformers.")
-    ]
+    return [each for each in block.rewritten if not each.symbol.module.startswith("transformers.")]
 
 
 def _raise_at(code: str, block: FlatBlock) -> None:
@@ -291,13 +286,12 @@ def render_registrations(registered: Collection[str], sources: Mapping[str, str]
 
     `sources` maps each model type and class name of a flat module to the one in transformers.
     """
+    calls = ""
     # Sorted, so that the output does not depend on the order of the classes.
-    calls = [
-        f'{_REGISTER}("{name}", {_GET}("{source}"), overwrite=True)\n'
-        for name, source in sorted(sources.items())
-        if source in registered
-    ]
-    return "".join([_COMMENT, *calls]) if calls else ""
+    for name, source in sorted(sources.items()):
+        if source in registered:
+            calls += f'{_REGISTER}("{name}", {_GET}("{source}"), overwrite=True)\n'
+    return f"{_COMMENT}{calls}" if calls else ""
 
 
 # Each variant of a run asks about the same file, the longest one that is read.

@@ -104,7 +104,7 @@ def _find_declared_roots(kind: str, builder: Builder) -> list[BlockId]:
     kinds = {declaration.kind for declaration in plan.declarations} or {kind}
     # Functions and constants have no kind of their own.
     main = MODELING if MODELING in kinds else sorted(kinds)[0]
-    merged = {symbol for declaration in plan.declarations for symbol in declaration.chain[1:]}
+    merged = set[Symbol]().union(*(declaration.chain[1:] for declaration in plan.declarations))
     roots: list[BlockId] = []
     for layer in reversed(plan.layers):
         module = layer.source.module
@@ -145,27 +145,28 @@ def _replace_block(block: Block, module: str, builder: Builder) -> list[BlockId]
 
     Raises PatchgenError PG118 when only some of the names that the block binds are declared again.
     """
-    keys = {
-        name: builder.naming.resolve(Symbol(module, name), module).key for name in block.defines
-    }
-    replaced = {name: key for name, key in keys.items() if key and key.module != module}
-    if not replaced:
+    keys = []
+    for name in block.defines:
+        key = builder.naming.resolve(Symbol(module, name), module).key
+        if key and key.module != module:
+            keys.append(key)
+    if not keys:
         return [BlockId(module, block.first)]
     # The statement binds all of its names or none.
-    there = {
-        name
-        for key in replaced.values()
-        for other in builder.index(key.module).blocks_that_bind(key.name)
-        for name in other.defines
-    }
+    there: set[str] = set()
+    for key in keys:
+        for other in builder.index(key.module).blocks_that_bind(key.name):
+            there.update(other.defines)
     kept = [name for name in block.defines if name not in there]
     if kept:
-        declared = next(iter(replaced.values()))
         what = f"the statement binds {', '.join(block.defines)}; "
-        what += f"the modular file declares {declared.name} but not {', '.join(kept)}"
+        what += f"the modular file declares {keys[0].name} but not {', '.join(kept)}"
         at = builder.index(module).source.at(block.first)
         raise PatchgenError("PG118", at, what, "declare all of them, or none")
-    return [block_id for key in replaced.values() for block_id in builder.block_ids(key)]
+    block_ids: list[BlockId] = []
+    for key in keys:
+        block_ids += builder.block_ids(key)
+    return block_ids
 
 
 def _find_reached_names(index: ModuleIndex) -> set[str]:
@@ -183,7 +184,8 @@ def _find_reached_names(index: ModuleIndex) -> set[str]:
     for name in queue:
         if name not in reached:
             reached.add(name)
-            queue += [used for block in index.blocks_that_bind(name) for used in block.uses]
+            for block in index.blocks_that_bind(name):
+                queue += block.uses
     kept.keep(sorted(reached))
     return reached
 
@@ -282,7 +284,7 @@ class _Closure:
                 changed = changed_names(block.text)
                 # What acts in a helper of the user's acts on what is carried of it, or on all.
                 if is_helper and not block.defines and block.kind in ("guard", "other"):
-                    own = {name for name in block.uses if index.definition(name)}
+                    own = set(filter(index.definition, block.uses))
                     if own <= names:
                         yield BlockId(module, block.first)
                 # Nearly no statement changes anything.

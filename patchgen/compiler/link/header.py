@@ -40,24 +40,24 @@ def render_header(gathered: Gathered, builder: Builder) -> str:
 
 def find_origins(blocks: Sequence[FlatBlock], plan: ModulePlan) -> tuple[str, ...]:
     """The modules of others that `blocks` were copied from."""
-    modules = [rewritten.symbol.module for block in blocks for rewritten in block.rewritten]
-    # The licence of a part is that of patchgen, whose output belongs to its user.
-    return tuple(
-        module
-        for module in dict.fromkeys(modules)
-        if module not in plan.modules
-        and (module in plan.parents or module.startswith("transformers."))
-    )
+    origins: dict[str, None] = {}
+    for block in blocks:
+        for rewritten in block.rewritten:
+            module = rewritten.symbol.module
+            # The licence of a part is that of patchgen, whose output belongs to its user.
+            is_upstream = module in plan.parents or module.startswith("transformers.")
+            if is_upstream and module not in plan.modules:
+                origins[module] = None
+    return tuple(origins)
 
 
 def _find_first_comment(index: ModuleIndex) -> str:
     """The first comment block of a file, without shebang and coding lines."""
     text = index.blocks[0].leading if index.blocks else index.tail
-    lines = [
-        line
-        for line in text.splitlines(True)
-        if not (line.startswith("#!") or "coding:" in line or declares_another_encoding(line))
-    ]
+    lines = []
+    for line in text.splitlines(True):
+        if not (line.startswith("#!") or "coding:" in line or declares_another_encoding(line)):
+            lines.append(line)
     # What stands between the marks is true of the generated file, not of a copy.
     marks = [number for number, line in enumerate(lines) if _GENERATED_MARK in line]
     if marks:
@@ -71,10 +71,12 @@ def render_exports(gathered: Gathered, builder: Builder) -> str:
 
     Raises PatchgenError PG134 where a module works out its `__all__` when it runs.
     """
-    defined = {name for block in gathered.blocks for name in block.defines}
+    defined = set[str]().union(*(block.defines for block in gathered.blocks))
     modules = builder.plan.layers
     # The file that is extended most first; a file may export names of several outputs.
-    exported = [name for layer in reversed(modules) for name in layer.exports or ()]
+    exported: list[str] = []
+    for layer in reversed(modules):
+        exported += layer.exports or ()
     declared = [name for name in exported if name in defined]
     inherited: tuple[str, ...] = ()
     if gathered.base is not None:
@@ -145,7 +147,9 @@ def render_auto_docstring(gathered: Gathered, builder: Builder) -> str:
         name = gathered.base.split(".")[2]
     title = name.replace("_", " ").title()
     # A part of a model may have a configuration of its own, with a longer name.
-    configs = [match[1] for block in gathered.blocks for match in _CONFIG.finditer(block.text)]
+    configs: list[str] = []
+    for block in gathered.blocks:
+        configs += _CONFIG.findall(block.text)
     config = min(configs, key=len, default="PreTrainedConfig")
     *others, last = [
         f'.replace("{old}", "{new.format(name=title, config=config)}")'

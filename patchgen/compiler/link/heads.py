@@ -68,14 +68,14 @@ def rebind_heads(gathered: Gathered, builder: Builder) -> Gathered:
     if any(block.symbol.module in builder.layers for block in blocks):
         blocks = tuple(map(_note_auto_model, blocks))
         gathered = replace(gathered, blocks=blocks)
-    heads = {block.name: base for block in blocks for base in find_generic_bases(block)}
+    heads = {}
+    names = {}
+    for block in blocks:
+        for base in find_generic_bases(block):
+            heads[block.name] = base
+            names[block.name] = select_base_models(block, blocks, builder)
     if not heads:
         return gathered
-    names = {
-        block.name: select_base_models(block, blocks, builder)
-        for block in blocks
-        if block.name in heads
-    }
     models = _find_models(set().union(*names.values()), blocks)
     # With an equal base model, or with nothing but heads, AutoModel's answer is right.
     others = [block for block in blocks if block.name not in heads]
@@ -114,7 +114,7 @@ def rebind_submodels(gathered: Gathered, builder: Builder) -> Gathered:
             needed = Dependency(model.name, symbol, symbol.module, eager=False)
             parts[name] = part, needed
     blocks = tuple(_name_parts(block, parts) for block in gathered.blocks)
-    read = {dependency.name for block in blocks for dependency in block.dependencies}
+    read = set[str]().union(*(block.reads for block in blocks))
     imports = _drop_auto_model(gathered.imports, read)
     return replace(gathered, blocks=blocks, imports=imports)
 
@@ -141,13 +141,11 @@ def drop_kernels(gathered: Gathered, builder: Builder) -> Gathered:
     if other_imports == gathered.imports:
         return gathered
     written = "".join(layer.source.text for layer in builder.plan.layers)
-    layer_names = {
-        block.name for block in gathered.blocks if block.block_id.module in builder.layers
-    }
+    own = {block.name for block in gathered.blocks if block.block_id.module in builder.layers}
     blocks: list[FlatBlock] = []
     for block in gathered.blocks:
         for line, function in _REGISTRATION.findall(block.text):
-            if function in layer_names and f"{line}class {block.name}(" not in written:
+            if function in own and f"{line}class {block.name}(" not in written:
                 note = f"{line.strip()} of {block.name} is dropped: this file has its own function"
                 text = block.text.replace(line, "", 1)
                 notes = (*block.notes, note)
@@ -162,11 +160,9 @@ def _drop_auto_model(
     dependencies: tuple[Dependency, ...], read: Collection[str]
 ) -> tuple[Dependency, ...]:
     """`dependencies` without AutoModel, where it is not among the names that are `read`."""
-    return tuple(
-        dependency
-        for dependency in dependencies
-        if dependency.name != "AutoModel" or dependency.name in read
-    )
+    if "AutoModel" in read:
+        return dependencies
+    return tuple(dependency for dependency in dependencies if dependency.name != "AutoModel")
 
 
 def _note_auto_model(block: FlatBlock) -> FlatBlock:
@@ -204,7 +200,9 @@ def _find_models(names: Collection[str], blocks: tuple[FlatBlock, ...]) -> tuple
 
 def _differs(model: FlatBlock, blocks: tuple[FlatBlock, ...], builder: Builder) -> bool:
     """Whether a model of the file, or anything that it uses, is not the parent's."""
-    by_name = {name: block for block in blocks for name in block.defines}
+    by_name: dict[str, FlatBlock] = {}
+    for block in blocks:
+        by_name |= dict.fromkeys(block.defines, block)
     reached = [model]
     for block in reached:
         source = block.rewritten[-1]
@@ -212,9 +210,10 @@ def _differs(model: FlatBlock, blocks: tuple[FlatBlock, ...], builder: Builder) 
             return True
         if block.text != source.text:
             return True
-        for name in dict.fromkeys(dependency.name for dependency in block.dependencies):
-            if name in by_name and by_name[name] not in reached:
-                reached.append(by_name[name])
+        for name in block.reads:
+            used = by_name.get(name)
+            if used is not None and used not in reached:
+                reached.append(used)
     return model.name != model.rewritten[-1].symbol.name
 
 
@@ -247,18 +246,20 @@ def _rebind_head(
         text = add_method(block.text, method)
     else:
         functions = ("super().__init__", f"{base}.__init__")
-        calls = [node for node in walk(init) if isinstance(node, ast.Call)]
-        asking = [ast.unparse(call) for call in calls if ast.unparse(call.func) in functions]
+        asking = []
+        for node in walk(init):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in functions:
+                asking.append(ast.unparse(node))
         if not asking:
             return block, ()
         text = _insert_statements(block, init, asking, method)
     read = {name.id for name in names_within(ast.parse(method))}
-    # The model is a class of this file.
-    return replace(block, text=text), tuple(
-        Dependency(name, symbol, GENERIC_HEADS, False)
-        for name, symbol in rewritten.dependencies.items()
-        if name in read and name != model
-    )
+    needed = []
+    for name, symbol in rewritten.dependencies.items():
+        # The model is a class of this file.
+        if name in read and name != model:
+            needed.append(Dependency(name, symbol, GENERIC_HEADS, False))
+    return replace(block, text=text), tuple(needed)
 
 
 def _insert_statements(

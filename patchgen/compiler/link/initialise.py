@@ -146,15 +146,14 @@ def _list_reached(
 ) -> dict[str, set[str]]:
     """The classes below a PreTrainedModel, each with what it uses, but for what other models do."""
     blocks = {block.name: block for block in gathered.blocks}
-    others = {name for each in models for name in _list_below(each, gathered)}
+    others = set[str]().union(*(_list_below(each, gathered) for each in models))
     reached = {}
     for below in _list_below(model, gathered):
         names = [below]
         # The list grows while it is walked.
         for name in names:
             if name in blocks:
-                read = {dependency.name for dependency in blocks[name].dependencies}
-                names += sorted(read.difference(names, others))
+                names += sorted({*blocks[name].reads}.difference(names, others))
         reached[below] = set(names)
     return reached
 
@@ -404,7 +403,10 @@ def _is_known(body: str, configurations: Sequence[Object], machine: Machine) -> 
     fields = set(re.findall(rf"\b(?:{holders})\.(\w+)", body))
     if _OTHERS.search(body) or (fields and not configurations):
         return False
-    return all(_read_field(each, name, machine) for each in configurations for name in fields)
+    for each in configurations:
+        if not all(_read_field(each, name, machine) for name in fields):
+            return False
+    return True
 
 
 def _list_configurations(
@@ -471,7 +473,7 @@ def _list_needed(
 ) -> list[Dependency] | None:
     """What the statements read of other modules; None where the file lacks it or means another."""
     module = giver.symbol.module
-    defined = {name for block in gathered.blocks for name in block.defines}
+    defined = set[str]().union(*(block.defines for block in gathered.blocks))
     needed: list[Dependency] = []
     for read in references_in(_METHOD + textwrap.indent(body, "    ")):
         symbol = giver.dependencies.get(read.name)

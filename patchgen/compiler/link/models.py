@@ -73,9 +73,11 @@ def find_asked_models(blocks: tuple[FlatBlock, ...], builder: Builder) -> set[st
 
 def find_asked_parts(blocks: tuple[FlatBlock, ...], builder: Builder) -> dict[str, Part]:
     """The parts for which classes ask AutoModel, where their models are known."""
-    # The search takes long where nothing is found.
-    asking = [block.text for block in blocks if "AutoModel" in block.text]
-    asked = {part for text in asking for part in ASKED.findall(text)}
+    asked: set[str] = set()
+    for block in blocks:
+        # The search takes long where nothing is found.
+        if "AutoModel" in block.text:
+            asked.update(ASKED.findall(block.text))
     parts = _map_parts(builder) if asked else {}
     return {name: part for name, part in parts.items() if name in asked}
 
@@ -96,7 +98,7 @@ def select_base_models(
     """
     models = _read_base_models(builder)
     known = {models[name] for name in map_model_types(builder).values() if name in models}
-    defined = {name for module in builder.plan.parents for name in builder.index(module).classes}
+    defined = set[str]().union(*(builder.index(each).classes for each in builder.plan.parents))
     if len(known & defined) == 1:
         return known & defined
     types = _read_model_types(builder)

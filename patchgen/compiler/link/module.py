@@ -103,12 +103,11 @@ def write_text(draft: FlatModule) -> FlatModule:
     # The comments at the end of the modular file follow its last statement; imports and `__all__`
     # are made for each output.
     modular = builder.plan.modular
-    carried = [
-        BlockId(modular.source.module, block.first)
-        for block in modular.blocks
-        if block.kind not in ("doc", "import") and not block.is_of_exports
-    ]
-    if carried and carried[-1] in {block.block_id for block in draft.blocks}:
+    last = None
+    for statement in modular.blocks:
+        if statement.kind not in ("doc", "import") and not statement.is_of_exports:
+            last = BlockId(modular.source.module, statement.first)
+    if any(block.block_id == last for block in draft.blocks):
         tail += modular.tail
     body = documentation + assemble(blocks, tail, render_exports(gathered, builder))
     # Below `__all__`, as the statements read classes of the file.
@@ -307,7 +306,9 @@ def find_subclasses(contents: Sequence[Gathered], builder: Builder) -> dict[Symb
     Raises PatchgenError PG119 where such a class edits or removes what it inherits, which a
     subclass cannot, and code asks for the parent.
     """
-    blocks = [block for gathered in contents for block in gathered.blocks]
+    blocks: list[FlatBlock] = []
+    for gathered in contents:
+        blocks += gathered.blocks
     carried = {block.symbol: block for block in blocks if block.kind == "class"}
     kept: dict[Symbol, str] = {}
     for symbol in carried:

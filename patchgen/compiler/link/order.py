@@ -85,18 +85,21 @@ def _find_above(
 
 def _find_readers(name: str, block_id: BlockId, block: FlatBlock) -> list[BlockId]:
     """The statements of which a block was made that read `name` at import: a class, its parents."""
-    readers = [
-        BlockId(rewritten.symbol.module, rewritten.first)
-        for rewritten in block.rewritten
-        if any(read.eager and read.name == name for read in references_in(rewritten.text))
-    ]
+    readers = []
+    for rewritten in block.rewritten:
+        if any(read.eager and read.name == name for read in references_in(rewritten.text)):
+            readers.append(BlockId(rewritten.symbol.module, rewritten.first))
     return readers or [block_id]
 
 
-def _find_rebound(block_id: BlockId, block: FlatBlock, binders: Places) -> tuple[BlockId, ...]:
+def _find_rebound(block_id: BlockId, block: FlatBlock, binders: Places) -> list[BlockId]:
     """The other statements of its module that bind what a block binds."""
-    others = (other for name in block.defines for other in binders[name])
-    return tuple(other for other in others if other.module == block_id.module and other != block_id)
+    others = []
+    for name in block.defines:
+        for other in binders[name]:
+            if other.module == block_id.module and other != block_id:
+                others.append(other)
+    return others
 
 
 def _stands_below(lower: BlockId, upper: BlockId) -> bool:
@@ -109,11 +112,8 @@ def _find_preferred_order(
     """The order of the followed module, or of the modular file's own classes."""
     if gathered.base is None:
         # Functions and constants stand with the class that uses them first.
-        return tuple(
-            block_id
-            for block_id, block in blocks.items()
-            if block.kind == "class" and block_id.module in builder.layers
-        )
+        own = (block_id for block_id in blocks if block_id.module in builder.layers)
+        return tuple(block_id for block_id in own if blocks[block_id].kind == "class")
     preferred: dict[BlockId, None] = {}
     for block in builder.index(gathered.base).blocks:
         # A block of the modular file stands where the one that it replaces stood.

@@ -204,18 +204,21 @@ class _Qualifier:
                     at = self._locate(reference)
                     if self._bindings.env.index(parent, at).definition(name) is not None:
                         hint = f"write {item.bound}.{name}"
-            if any(
-                isinstance(node, ast.FunctionDef)
-                and node.lineno <= reference.line <= (node.end_lineno or 0)
-                and is_edit(self._module, node, self._bindings)
-                for node in statements_within(self._tree)
-            ):
+            if self._stands_in_edit(reference.line):
                 parameter = f"list {name} among the edit's parameters if it is a name of the method"
                 hint = f"{parameter}; else {hint}"
             raise PatchgenError(
                 "PG402", self._locate(reference), f"the name {name} is bound by nothing", hint
             )
         self._needs.setdefault(name, Symbol("", name))
+
+    def _stands_in_edit(self, line: int) -> bool:
+        for node in statements_within(self._tree):
+            if isinstance(node, ast.FunctionDef):
+                is_around = node.lineno <= line <= (node.end_lineno or 0)
+                if is_around and is_edit(self._module, node, self._bindings):
+                    return True
+        return False
 
     def _follow_attributes(self, symbol: Symbol, reference: Reference) -> tuple[Symbol, int]:
         """Follow `llama.LlamaMLP` into flattened modules.

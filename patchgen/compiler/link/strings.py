@@ -179,7 +179,7 @@ def rename_words(text: str, renamed: Mapping[str, str]) -> str:
 
 def _compile_words(words: Iterable[str]) -> re.Pattern[str]:
     # The longest first: of `LlamaMLP|Llama`, an alternation takes the first that matches.
-    alternatives = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
+    alternatives = "|".join(map(re.escape, sorted(words, key=len, reverse=True)))
     return re.compile(rf"(?<![\w.])(?:{alternatives})(?!\w)")
 
 

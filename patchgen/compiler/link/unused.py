@@ -89,19 +89,18 @@ class _Outputs:
     def exported(self) -> frozenset[str]:
         """What the author exports is for others to use."""
         layers = self.builder.plan.layers
-        return frozenset(name for layer in layers for name in layer.exports or ())
+        return frozenset[str]().union(*(layer.exports or () for layer in layers))
 
     @cached_property
     def places(self) -> dict[str, Symbol | None]:
         """What code of the parents finds in place of each class of a parent, by its new name."""
         naming = self.builder.naming
-        parents = naming.plan.parents
-        locations = [
-            naming.resolve(Symbol(module, name), module)
-            for module in parents
-            for name in self.builder.index(module).classes
-        ]
-        return {resolution.name: resolution.key for resolution in locations}
+        places = {}
+        for module in naming.plan.parents:
+            for name in self.builder.index(module).classes:
+                resolution = naming.resolve(Symbol(module, name), module)
+                places[resolution.name] = resolution.key
+        return places
 
     def definition(self, name: str) -> str:
         """What the outputs have where `name` is defined; "" if it is in none of them."""
@@ -180,22 +179,18 @@ def _check_methods(declaration: Declaration, outputs: _Outputs) -> Iterator[Prob
     naming = outputs.builder.naming
     block = naming.plan.modular.definition(name)
     assert block is not None
-    unnamed = [
-        node
-        for node in parse_class(block.text).body
-        if isinstance(node, Function)
-        and not _is_named(node, block, outputs)
-        # An edit has a name of its own, and a removal overrides.
-        and not is_edit(naming.plan.modular, node, naming.bindings)
-        and removed_name(node) is None
-    ]
-    attributes = {
-        name: node
-        for node in parse_class(block.text).body
-        if isinstance(node, ast.Assign | ast.AnnAssign)
-        for name in bound_names([node])
-        if not outputs.names(name, block.text)
-    }
+    unnamed: list[Function] = []
+    attributes: dict[str, ast.stmt] = {}
+    for node in parse_class(block.text).body:
+        if isinstance(node, Function) and not _is_named(node, block, outputs):
+            # An edit has a name of its own, and a removal overrides.
+            overrides = removed_name(node) is not None
+            if not overrides and not is_edit(naming.plan.modular, node, naming.bindings):
+                unnamed.append(node)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            for attribute in bound_names([node]):
+                if not outputs.names(attribute, block.text):
+                    attributes[attribute] = node
     bases = outside(naming.bindings.env)
     is_asked = unnamed or attributes
     inherited = bases.inherited(declaration.symbol, naming.plan) if is_asked else None

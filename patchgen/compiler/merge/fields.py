@@ -40,7 +40,7 @@ class Fields:
 
     def generated(self, level: int) -> frozenset[str]:
         """The methods that are generated for that class, unless it writes them."""
-        return frozenset(name for maker in self.makers[level] for name in _generated_by(maker))
+        return frozenset[str]().union(*map(_generated_by, self.makers[level]))
 
 
 def _generated_by(maker: str) -> Iterator[str]:
@@ -149,12 +149,13 @@ def _find_bare_override(
     if isinstance(statement.node, ast.AnnAssign) or statement.removes:
         return
     for name in statement.names:
-        fields = [(other, old.node) for other in behind for old in other.binders(name)]
-        for owner, field in fields:
-            # `@dataclass` makes no field of a class variable.
-            if isinstance(field, ast.AnnAssign) and "ClassVar" not in ast.unparse(field):
-                annotation = ast.unparse(field.annotation)
-                what = f"{name} does not change the default of the field {name} of {owner.own_name}"
-                hint = f"write {name}: {annotation} = ..."
-                yield Problem(body.at(statement), "PG223", what, hint)
-                return
+        for owner in behind:
+            for old in owner.binders(name):
+                field = old.node
+                # `@dataclass` makes no field of a class variable.
+                if isinstance(field, ast.AnnAssign) and "ClassVar" not in ast.unparse(field):
+                    what = f"{name} does not change the default of the field {name} of "
+                    what += owner.own_name
+                    hint = f"write {name}: {ast.unparse(field.annotation)} = ..."
+                    yield Problem(body.at(statement), "PG223", what, hint)
+                    return

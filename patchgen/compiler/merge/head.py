@@ -88,9 +88,9 @@ class _Chosen:
             elif not is_restated:
                 self.kept.append(decorator)
         elif rule is Rule.REGISTERS:
-            overrides = [s.node for body in nearer for s in body.binders("__init__")]
             if is_repeated:
                 return
+            overrides = _find_definitions(nearer, "__init__")
             if all(calls_inherited(override, "__init__") for override in overrides):
                 self.kept.append(decorator)
                 return
@@ -112,6 +112,12 @@ class _Chosen:
         self.notes.append(
             f"@{decorator.short_name} of {owner} is dropped: it {what}, and {because}"
         )
+
+
+def _find_definitions(bodies: Sequence[ClassBody], name: str) -> Iterator[ast.stmt]:
+    for body in bodies:
+        for statement in body.binders(name):
+            yield statement.node
 
 
 def _find_self_attributes(statements: Sequence[Statement]) -> Iterator[ast.Attribute]:
@@ -158,13 +164,13 @@ def _find_refusal(
     `restated`: the child has the decorator too.
     """
     nearer = bodies[:level]
-    overrides = [statement.node for body in nearer for statement in body.binders("forward")]
+    overrides = _find_definitions(nearer, "forward")
     if any(calls_inherited(override, "forward") for override in overrides):
         why = "and super().forward means the forward that it wraps"
         return why, "write out what the parent's forward does"
     if "forward" in changed and not restated:
         used = list(_find_self_attributes(order))
-        bound = {name for statement in order for name in statement.names}
+        bound = set[str]().union(*(statement.names for statement in order))
         bound |= {node.attr for node in used if isinstance(node.ctx, ast.Store)}
         # Without the decorator, nothing would set these.
         missed = sorted({node.attr for node in used} & SET_BY_EXPERTS - bound)
@@ -181,10 +187,12 @@ def _find_refusal(
         if any(node.attr in SET_BY_EXPERTS for node in used):
             why = "which sets attributes after __init__ that the child's __init__ uses"
             return why, "give the child's attribute another name"
-    inits = [s.node for body in bodies[: level + 1] for s in body.binders("__init__")]
-    functions = [node for node in inits if isinstance(node, Function)]
-    names = [[arg.arg for arg in node.args.args[1:2]] for node in functions]
-    if any(name != names[0] for name in names):
+    names = set()
+    for node in _find_definitions(bodies[: level + 1], "__init__"):
+        if isinstance(node, Function):
+            arguments = node.args.args
+            names.add(arguments[1].arg if len(arguments) > 1 else "")
+    if len(names) > 1:
         why = "whose __init__ takes the configuration first, and the child's takes something else"
         return why, "take the same first argument under the same name"
     return None

@@ -40,7 +40,14 @@ from patchgen.syntax.bound import (
     own_nodes,
 )
 from patchgen.syntax.fragments import Fragment
-from patchgen.syntax.trees import Function, decorator_names, list_arguments, list_positional, walk
+from patchgen.syntax.trees import (
+    Function,
+    decorator_names,
+    list_arguments,
+    list_positional,
+    walk,
+    walk_all,
+)
 
 # As an argument, each of these does more than give a value: it binds a name, or it suspends.
 _EFFECTS_ON_NAMES = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)
@@ -133,7 +140,7 @@ def _read_body(function: ast.FunctionDef, code: Fragment) -> tuple[list[ast.stmt
     above = find_colon(code, function.lineno, code.column(function.lineno, function.col_offset))[0]
     if ast.get_docstring(function, clean=False) is not None:
         above, body = body[0].end_lineno or 0, body[1:]
-    return [] if all(is_placeholder(node) for node in body) else body, above
+    return [] if all(map(is_placeholder, body)) else body, above
 
 
 def _read_comments(code: Fragment, statement: ast.stmt) -> list[str]:
@@ -271,7 +278,7 @@ def _is_only_passed_on(site: Site, keywords: str) -> bool:
 def _find_scopes(body: Sequence[ast.stmt]) -> list[ast.AST]:
     """The nested scopes in `body`, whose code may run later."""
     scopes = ScopeNode | ast.GeneratorExp
-    return [node for statement in body for node in walk(statement) if isinstance(node, scopes)]
+    return [node for node in walk_all(body) if isinstance(node, scopes)]
 
 
 # Arguments

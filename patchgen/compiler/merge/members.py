@@ -306,14 +306,17 @@ def override_members(
     for statement in parent:
         names = [name for name in statement.names if name in waiting]
         waiting.difference_update(names)
-        moved = [name for name in names if name not in low]
-        group = tuple(dict.fromkeys(each for name in moved for each in children[name]))
+        group: dict[Statement, None] = {}
+        for name in names:
+            if name not in low:
+                group |= dict.fromkeys(children[name])
         # Of `a = b = 1`, the child may replace one: its own stands below then.
         if not replaced.issuperset(statement.names) or not statement.names:
             order += [statement, *group]
         elif group:
-            order += _take_leading(statement, group)
-    methods = {name for s in child if isinstance(s.node, Function) for name in s.names}
+            order += _take_leading(statement, tuple(group))
+    definitions = [statement for statement in child if isinstance(statement.node, Function)]
+    methods = set[str]().union(*(statement.names for statement in definitions))
     attributes: list[Statement] = []
     below: list[Statement] = []
     for statement in child:

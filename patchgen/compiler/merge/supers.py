@@ -188,10 +188,12 @@ class _Resolver:
         beyond = self._plan.beyond(asking.block.symbol.module, use.name)
         if beyond is None or any(body.node.keywords for body in bodies):
             return  # a metaclass may give a class anything
-        decorators = {d.short_name for body in bodies for d in body.decorators}
+        decorators: list[str] = []
+        for body in bodies:
+            decorators += [decorator.short_name for decorator in body.decorators]
         is_given = "strict" in decorators and use.name in GIVEN_BY_STRICT
         # Under `try` and `suppress`, the author reckons with it that nothing is there.
-        if is_given or any(_catches(node) for node in walk(statement.node)):
+        if is_given or any(map(_catches, walk(statement.node))):
             return
         # What nn.Module has besides resembles many a name: only a swapped letter counts there.
         letters = sorted(use.name)

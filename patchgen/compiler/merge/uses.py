@@ -118,8 +118,9 @@ def find_super_uses(statement: Statement) -> list[SuperUse | Misuse]:
     for inner in node.body:
         walker.visit(inner, None, METHOD)
     outside = [*node.decorator_list, node.args, *([node.returns] if node.returns else [])]
-    misuses = [misuse for part in outside for misuse in _find_in_class_body(part)]
-    return [*walker.uses, *misuses]
+    for part in outside:
+        walker.uses += _find_in_class_body(part)
+    return walker.uses
 
 
 def _find_in_class_body(node: ast.AST) -> Iterator[Misuse]:

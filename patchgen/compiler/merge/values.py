@@ -47,10 +47,11 @@ def write_out_values(plan: ClassPlan, bodies: Sequence[ClassBody]) -> tuple[Clas
     done = list(bodies)
     # What a parent takes from its own parents is written out first.
     for level, body in reversed(list(enumerate(bodies))):
-        statements = [
-            _Writer(plan, done, statement).write() if "__parent_" in statement.text else statement
-            for statement in body.statements
-        ]
+        statements = []
+        for statement in body.statements:
+            if "__parent_" in statement.text:
+                statement = _Writer(plan, done, statement).write()
+            statements.append(statement)
         done[level] = replace(body, statements=tuple(statements))
     return tuple(done)
 
@@ -127,7 +128,9 @@ class _Writer:
         if isinstance(statement.node, Function):
             # What a method asks for, it finds when it is called.
             roots = [*statement.node.decorator_list, statement.node.args]
-        changes = [change for root in roots for change in self._changes(root)]
+        changes: list[Splice] = []
+        for root in roots:
+            changes += self._changes(root)
         return statement.with_text(splice(statement.text, changes))
 
     def _changes(self, node: ast.AST, is_alone: bool = True) -> Iterator[Splice]:
@@ -187,10 +190,10 @@ class _Writer:
         is_replaced = statement.names == self._statement.names
         if isinstance(value, ast.Call) or not _is_literal(value, with_calls=is_replaced):
             return None
-        hidden = {name for body in self._bodies for name in body.names}
-        hidden |= names_in([self._statement.node]) - {
-            name.id for name in names_within(self._statement.node) if isinstance(name.ctx, ast.Load)
-        }
+        hidden = set[str]().union(*(body.names for body in self._bodies))
+        node = self._statement.node
+        read = {name.id for name in names_within(node) if isinstance(name.ctx, ast.Load)}
+        hidden |= names_in([node]) - read
         if any(name.id in hidden for name in names_within(value)):
             return None
         return value, statement.fragment

@@ -121,7 +121,9 @@ class Bindings:
         last = binders[-1]
         if not _imports_of(last, name):
             return last
-        items = [item for block in binders for item in _imports_of(block, name)]
+        items: list[Import] = []
+        for block in binders:
+            items += _imports_of(block, name)
         item = items[-1]
         if not last.is_guarded:
             return item

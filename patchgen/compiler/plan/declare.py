@@ -163,12 +163,13 @@ def _find_layers(modular: ModuleIndex, bindings: Bindings) -> tuple[ModuleIndex,
     while queue:
         layer = queue.pop(0)
         check_language(layer, bindings)
-        for base in (base for name in layer.classes for base in bases_of(bindings, layer, name)):
-            module = base.symbol.module
-            is_modular = module.rpartition(".")[2].startswith("modular_")
-            if is_modular and module not in layers:
-                layers[module] = bindings.env.index(module, base.at)
-                queue.append(layers[module])
+        for name in layer.classes:
+            for base in bases_of(bindings, layer, name):
+                module = base.symbol.module
+                is_modular = module.rpartition(".")[2].startswith("modular_")
+                if is_modular and module not in layers:
+                    layers[module] = bindings.env.index(module, base.at)
+                    queue.append(layers[module])
     return tuple(layers.values())
 
 
@@ -368,11 +369,11 @@ def find_followed(modular: ModuleIndex, bindings: Bindings) -> dict[str, str]:
     parents = list_parents(modular, bindings)
     if not own or not parents:
         return {}
-    redefined = {
-        module: names
-        for module, index in parents.items()
-        if (names := [name for name in own if index.definition(name)])
-    }
+    redefined = {}
+    for module, index in parents.items():
+        names = list(filter(index.definition, own))
+        if names:
+            redefined[module] = names
     if len(redefined) == 1:
         (module,) = redefined
         return {kind_of_module(module) or MODELING: module}
@@ -385,7 +386,10 @@ def find_followed(modular: ModuleIndex, bindings: Bindings) -> dict[str, str]:
     name = next(iter(own))
     what = f"{name} takes the place of nothing in {', '.join(parents)}"
     # The name may be a misspelt one of a parent.
-    hint = did_you_mean(name, [known for index in parents.values() for known in index.names])
+    known: list[str] = []
+    for index in parents.values():
+        known += index.names
+    hint = did_you_mean(name, known)
     at = modular.source.at(own[name].first)
     raise PatchgenError("PG125", at, f"{what}, and the file declares no class", hint or _HINT)
 

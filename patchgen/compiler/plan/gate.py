@@ -41,7 +41,7 @@ def check_language(index: ModuleIndex, bindings: Bindings) -> None:
         return scope.flattens(module) and bindings.env.path(module) is not None
 
     problems = [*check_file(index, is_carried)]
-    read = {name for block in index.blocks for name in block.uses}.union(index.exports or ())
+    read = set(index.exports or ()).union(*(block.uses for block in index.blocks))
     for block in index.blocks:
         if block.kind != "import":
             continue

@@ -28,7 +28,7 @@ from patchgen.syntax.trees import parse_class
 def drop_implied_bases(plan: ModulePlan, bindings: Bindings) -> ModulePlan:
     """`plan` without such bases; raises PG107 where both classes have a member of one name."""
     finder = _Finder(plan, bindings)
-    declarations = tuple(finder.drop(declaration) for declaration in plan.declarations)
+    declarations = tuple(map(finder.drop, plan.declarations))
     return replace(plan, declarations=declarations)
 
 

@@ -116,7 +116,7 @@ class Lineages:
 
 
 def _make_cycle_error(symbol: Symbol, below: tuple[Symbol, ...], at: Location) -> PatchgenError:
-    cycle = " -> ".join(str(member) for member in (*below[below.index(symbol) :], symbol))
+    cycle = " -> ".join(map(str, (*below[below.index(symbol) :], symbol)))
     what = f"a class inherits from itself: {cycle}"
     hint = "take one base out of the cycle"
     # `from toy import Base` and `class Base(Base)`: a name means one thing in a file.
@@ -132,14 +132,16 @@ def c3(sequences: Sequence[Sequence[T]]) -> tuple[T, ...] | None:
     merged: list[T] = []
     rows = [row for row in sequences if row]
     while rows:
-        # A class comes only after all that stand before it in any row.
-        heads = [row[0] for row in rows if not any(row[0] in other[1:] for other in rows)]
-        if not heads:
+        for row in rows:
+            head = row[0]
+            # A class comes only after all that stand before it in any row.
+            if not any(head in other[1:] for other in rows):
+                break
+        else:
             return None
-        head = heads[0]
         merged.append(head)
-        rows = [[each for each in row if each != head] for row in rows]
-        rows = [row for row in rows if row]
+        rest = (row[1:] if row[0] == head else row for row in rows)
+        rows = [row for row in rest if row]
     return tuple(merged)
 
 
@@ -197,10 +199,12 @@ def split(
             before = f"stands before {chain[-1]} in the method resolution order"
             return chain, (), f"{stays} stays a base and {before}"
     # The merged class names the bases of its classes that stay, but for bases of other such bases.
-    statements = [
-        {base.symbol for base in lineages.direct_bases(member, at) or ()} for member in chain
-    ]
-    named = [ancestor for ancestor in behind if any(ancestor in bases for bases in statements)]
+    statements = []
+    for member in chain:
+        bases_of_member = lineages.direct_bases(member, at) or ()
+        statements.append({base.symbol for base in bases_of_member})
+    stated = set[Symbol]().union(*statements)
+    named = [ancestor for ancestor in behind if ancestor in stated]
 
     def is_said(ancestor: Symbol) -> bool:
         heirs = {base for base in named if ancestor in lineages.mro(base, at)[1:]}

@@ -76,10 +76,10 @@ class Naming:
         A parent's definition keeps its name rather than that of a model that is only used.  Where
         no definition can get another one, what is imported does, rather than what parents import.
         """
-        movable = [symbol for symbol in reversed(symbols) if self._may_be_apart(symbol)]
+        movable = list(filter(self._may_be_apart, reversed(symbols)))
         movable.sort(key=lambda symbol: symbol.module in self.plan.parents)
         if not movable:
-            movable = [symbol for symbol in reversed(symbols) if self._may_be_renamed(symbol)]
+            movable = list(filter(self._may_be_renamed, reversed(symbols)))
             movable.sort(key=self._is_imported_by_parent)
         return frozenset(movable[:1])
 

@@ -116,7 +116,9 @@ class Outside:
 
         What is left of the parents' own files stands in the outputs.
         """
-        modules = {symbol.module for mro in self._mros_of(plan) for symbol in mro}
+        modules: set[str] = set()
+        for mro in self._mros_of(plan):
+            modules.update(symbol.module for symbol in mro)
         modules -= {*plan.parents, *plan.modules}
         files = sorted(module for module in modules if self._env.path(module) is not None)
         return "\n".join(self._env.index(module, _NOWHERE).source.text for module in files)
@@ -200,7 +202,7 @@ def _find_plain_class(index: ModuleIndex, name: str) -> Block | None:
 def _is_plain_class(text: str) -> bool:
     """Whether neither keywords nor decorators of a class statement may change what it has."""
     node = parse_class(text)
-    if any(_may_name_metaclass(keyword) for keyword in node.keywords):
+    if any(map(_may_name_metaclass, node.keywords)):
         return False
     # A decorator may return another class altogether.
     # Whatever module it is reached by, and however it is called.

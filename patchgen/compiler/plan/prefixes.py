@@ -51,7 +51,7 @@ def kind_of_module(module: str) -> str | None:
 
 def kind_of_class(name: str) -> str:
     """The kind of a class without a parent, by the end of its name."""
-    endings = [ending for ending in _ENDINGS if name.endswith(ending)]
+    endings = list(filter(name.endswith, _ENDINGS))
     if not endings:
         return MODELING
     # `ImageProcessor` ends with `Processor` too.

@@ -13,7 +13,7 @@ import ast
 from collections.abc import Iterator
 
 from patchgen.syntax.annotations import find_annotations
-from patchgen.syntax.trees import Position, names_within, position_of, walk
+from patchgen.syntax.trees import Position, position_of, walk, walk_all
 
 
 def find_types(tree: ast.Module, with_checks: bool) -> set[Position]:
@@ -21,7 +21,7 @@ def find_types(tree: ast.Module, with_checks: bool) -> set[Position]:
     parts = [*_find_types(tree)]
     if with_checks:
         parts += _find_checked(tree)
-    return {position_of(name) for part in parts for name in names_within(part)}
+    return {position_of(node) for node in walk_all(parts) if isinstance(node, ast.Name)}
 
 
 def _find_types(tree: ast.Module) -> Iterator[ast.AST]:
