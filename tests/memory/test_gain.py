@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
+transformers = pytest.importorskip("transformers")
 
 from dataclasses import replace
 
@@ -115,6 +115,14 @@ def test_a_deep_model_is_counted_with_a_few_of_its_layers(name, changes, left_ou
     assert predict_step(target, setup, layers=2).left_out == left_out
     work = Work(summarize(trace).saved, trace.flops, trace.launches)
     assert count_work(target, setup) == work
+
+
+def test_an_input_without_rows_stays_as_it_is():
+    # Bark's fine model is told the number of its codebook.
+    target = tiny("bark")
+    target = replace(target, model_class=transformers.BarkFineModel)
+    target = replace(target, config=target.config.fine_acoustics_config)
+    assert batch_of(target, SETUP)["codebook_idx"].dim() == 0
 
 
 def test_what_saves_less_than_a_twentieth_is_not_worth_it():

@@ -231,6 +231,8 @@ def batch_for(
 
 def _stretched(tensor: Tensor, batch: int, length: int) -> Tensor:
     """Repeat the tensor along the rows, and along the tokens where it has such an axis."""
+    if tensor.dim() == 0:  # as the number of a codebook of Bark
+        return tensor
     has_tokens = not tensor.is_floating_point()
     tensor = _repeated(tensor, 0, batch)
     for axis, size in enumerate(tensor.shape[1:], 1):
