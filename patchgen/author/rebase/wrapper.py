@@ -82,8 +82,9 @@ def _mapped(
     override: Code, base: Function, theirs: Function, renamed: Mapping[str, str]
 ) -> Code | Clash:
     """The override by upstream's names, without the parameters that upstream took out."""
-    before = [renamed.get(each.arg, each.arg) for each in base.args.args[1:]]
-    now = [each.arg for each in theirs.args.args[1:]]
+    before = [renamed.get(name, name) for name in _by_position(base)]
+    now = _by_position(theirs)
+    other_order = Clash(f"upstream takes ({', '.join(now)}) by position now")
     old_names = {*parameters(base)} - {*parameters(theirs)}
     named = Renames(renamed).made_in(override)
     function = named.function
@@ -95,7 +96,7 @@ def _mapped(
         arguments = _arguments(call, before, renamed)
         if arguments is None:
             if before != now[: len(before)]:
-                return Clash(f"upstream takes ({', '.join(now)}) by position now")
+                return other_order
             continue
         kept = []
         for name, value in arguments:
@@ -114,9 +115,18 @@ def _mapped(
     for name in sorted(gone):
         if reads[name] > 0:
             return Clash(f"it reads {name}, which upstream does not take any more")
+    own = _by_position(function)
+    left = [name for name in own if name not in gone]
+    if own == before[: len(own)] and left != now[: len(left)]:
+        return other_order  # callers give them by position
     if gone:
         cuts.append(_without_parameters(function, gone))
     return named.changed(cuts)
+
+
+def _by_position(method: Function) -> list[str]:
+    """The names of the parameters that may be given by position, without `self`."""
+    return [parameter.arg for parameter in method.args.args[1:]]
 
 
 def _arguments(call: ast.Call, names: list[str], renamed: Mapping[str, str]) -> _Arguments | None:
