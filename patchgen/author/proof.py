@@ -238,7 +238,7 @@ def _find_an_error(mutation: MutationTest) -> str:
     for error in errors:
         if time.process_time() - begun > SECONDS:
             break
-        fate = mutation.fate(error)
+        fate = mutation.run_mutant(error)
         if fate.outcome == "seen":
             return f"an error in {error.function}: {error.says}"
     return ""

@@ -1,7 +1,12 @@
-"""Run the cases of one variant, and say of what they fail.  Pairs are built once and kept.
+"""Run the cases of one variant, and find the cause of those that fail.
 
-A wrong scale in one attention changes nearly every tensor of a step.  Which of them differs most
-says little; the first module that gives other outputs for equal inputs says all.
+    a case              numbers of LlamaModel, right-padded
+    its verdict         FAIL: logits differ by 3e-2
+    its cause           `LlamaAttention` (`self_attn`) gives other values than the parent's ...
+
+In: a `Case`.  Out: its `Result`.  A wrong scale in one attention changes nearly every tensor of a
+step, so which of them differs most says little.  The first module that gives other outputs for
+equal inputs says all: that is the cause.
 """
 
 from __future__ import annotations
@@ -72,14 +77,16 @@ class CaseRunner:
     _pairs: dict[Any, Pair] = field(default_factory=dict, init=False, repr=False)
 
     def pair(self, case: Case) -> Pair:
-        # Some values are dictionaries.
+        """The variant beside its parent, as `case` builds them; it is built once and kept."""
+        # Not the changes themselves: some values are dictionaries.
         key = (case.head, f"{case.changes!r}{' at its neutral point' if case.neutral else ''}")
         if key not in self._pairs:
             variant = self.variant
             changes = dict(case.changes)
             if case.neutral:
-                values = dict(variant.equal_if).items()
-                changes |= {n.removeprefix(SETTING): v for n, v in values if n.startswith(SETTING)}
+                for name, value in dict(variant.equal_if).items():
+                    if name.startswith(SETTING):
+                        changes[name.removeprefix(SETTING)] = value
                 variant = replace(variant, differs=())
             self._pairs[key] = Pair(
                 variant, case.head, self.device, changes, self.seed, is_neutral=case.neutral
@@ -87,6 +94,7 @@ class CaseRunner:
         return self._pairs[key]
 
     def run(self, case: Case) -> Result:
+        """The result of `case`, with its time."""
         begun = time.perf_counter()
         verdict = self._verdict(case)
         seconds = round(time.perf_counter() - begun, 3)
@@ -103,10 +111,10 @@ class CaseRunner:
         except Exception as error:  # a model raises what it likes
             if pair is None:
                 return Verdict("FAIL", say_error(error))
-            # A guessed value of an option that the variant adds, of which nothing is known.
-            theirs = pair.parent_class.config_class()
+            # Of an option that only the variant has, a value was guessed: it may refuse that.
+            parent_config = pair.parent_class.config_class()
             names = [name.split(".")[0] for name, _ in case.changes]
-            if case.drawn and not all(hasattr(theirs, name) for name in names):
+            if case.drawn and not all(hasattr(parent_config, name) for name in names):
                 return Verdict("NONE", f"refused: {say_error(error)}")
             verdict = Verdict("FAIL", say_error(error), cause=say_error(error, in_short=True))
         if verdict.status != "FAIL":
@@ -132,6 +140,7 @@ class CaseRunner:
 
 
 def _fails(case: Case, pair: Pair) -> bool:
+    """Whether `pair` fails `case`, or raises an error in it."""
     try:
         return CHECKS[case.kind](CheckContext(pair, case)).status == "FAIL"
     except (NothingToCompare, CannotBuild):
@@ -141,6 +150,13 @@ def _fails(case: Case, pair: Pair) -> bool:
 
 
 # --- causes
+
+# Relative to the largest entry: far above what sums round, and below any error.
+CLOSE = {torch.float64: 1e-8, torch.float32: 1e-3}
+COARSE = 5e-2
+HIDDEN = -1e4  # a mask adds less than this to the score of what it hides
+PLAIN = (bool, int, float, str)  # compared by `==`
+Run = Callable[[PreTrainedModel], object]  # runs one model as the case does
 
 
 def say_error(error: Exception, *, in_short: bool = False) -> str:
@@ -160,7 +176,7 @@ def say_error(error: Exception, *, in_short: bool = False) -> str:
 
 
 def _find_cause(case: Case, pair: Pair) -> str:
-    """What many cases fail of: the module that computes something else, in words."""
+    """The module that computes something else in a case that fails, in words; else nothing."""
     context = CheckContext(pair, case)
     route = pair.weights_route if case.kind == "weights" else pair.route(case.route)
     scenario = replace(case.scenario, checkpointing=None)
@@ -183,14 +199,14 @@ def _find_cause(case: Case, pair: Pair) -> str:
         try:
             models = pair.models(route, context.dtype, scenario.dropout)
             is_exact = route.parent == route.variant
-            return _say_ties(*models) or _say_where(models, run, pair, is_exact=is_exact)
+            return _say_tie(*models) or _say_where(models, run, pair, is_exact=is_exact)
         except Exception:  # a model raises what it likes, and the verdict has words of its own
             return ""
 
 
-def _say_ties(*models: PreTrainedModel) -> str:
-    """The first weight that one of both shares with another place, and the other does not."""
-    ties: list[dict[str, str]] = []  # each parameter that has an earlier name, and that
+def _say_tie(*models: PreTrainedModel) -> str:
+    """The first weight that is tied to another one in one of both models alone, in words."""
+    ties: list[dict[str, str]] = []  # of each model: the names of tied parameters, and the first
     for model in models:
         first: dict[int, str] = {}
         tied: dict[str, str] = {}
@@ -207,17 +223,37 @@ def _say_ties(*models: PreTrainedModel) -> str:
     return ""
 
 
-# Relative to the largest entry: far above what sums round, and below any error.
-CLOSE = {torch.float64: 1e-8, torch.float32: 1e-3}
-COARSE = 5e-2
-HIDDEN = -1e4  # a score below it
-PLAIN = (bool, int, float, str)  # what is equal or not
-Run = Callable[[PreTrainedModel], object]
+def _say_where(models: Sequence[PreTrainedModel], run: Run, pair: Pair, *, is_exact: bool) -> str:
+    """The first module of both that computes other outputs from equal inputs, in words.
+
+    Inputs and outputs are floats, masks, integers such as positions, flags, and what is not given.
+    The module may give another module something else, and compute nothing wrong itself.
+    """
+    their_calls, our_calls = (_record_calls(model, run) for model in models)
+    compare = _Compare(CLOSE.get(models[1].dtype, COARSE), is_exact)
+    for (name, number), call in our_calls.items():
+        theirs = their_calls.get((name, number))
+        if theirs is None or not compare.is_given_alike(call, theirs):
+            continue
+        if compare.are_alike(call.out, theirs.out):
+            continue
+        of_class = type(models[1].get_submodule(name)).__name__
+        at = f" (`{name.rpartition('.')[2]}`)" if name else ""
+        what = f"`{of_class}`{at} gives other values than the parent's for equal inputs"
+        return f"{what}{_say_how_to_declare(of_class, pair)}"
+    return ""
+
+
+def _say_how_to_declare(of_class: str, pair: Pair) -> str:
+    """Where a class is changed, which may be meant."""
+    if of_class not in read_of(pair.variant).classes:
+        return ""
+    return f'; if that is meant, declare it: {DIFFERS} = {{"{of_class}": "why"}}'
 
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """What a module was given and what it gave, as `_flat` has it."""
+    """What a module was given and what it gave, as `_flatten` has it."""
 
     names: tuple[str, ...]  # of the parameters of its forward
     given: dict[str, Any]
@@ -279,34 +315,6 @@ def _is_floating(value: Any) -> bool:
     return isinstance(value, Tensor) and value.is_floating_point()
 
 
-def _say_where(models: Sequence[PreTrainedModel], run: Run, pair: Pair, *, is_exact: bool) -> str:
-    """The first module of both that computes other outputs from equal inputs, in words.
-
-    Inputs and outputs are floats, masks, integers such as positions, flags, and what is not given.
-    The module may give another module something else, and compute nothing wrong itself.
-    """
-    their_calls, our_calls = (_record_calls(model, run) for model in models)
-    compare = _Compare(CLOSE.get(models[1].dtype, COARSE), is_exact)
-    for (name, number), call in our_calls.items():
-        theirs = their_calls.get((name, number))
-        if theirs is None or not compare.is_given_alike(call, theirs):
-            continue
-        if compare.are_alike(call.out, theirs.out):
-            continue
-        of_class = type(models[1].get_submodule(name)).__name__
-        at = f" (`{name.rpartition('.')[2]}`)" if name else ""
-        what = f"`{of_class}`{at} gives other values than the parent's for equal inputs"
-        return f"{what}{_say_how_to_declare(of_class, pair)}"
-    return ""
-
-
-def _say_how_to_declare(of_class: str, pair: Pair) -> str:
-    """Where a class is changed, which may be meant."""
-    if of_class not in read_of(pair.variant).classes:
-        return ""
-    return f'; if that is meant, declare it: {DIFFERS} = {{"{of_class}": "why"}}'
-
-
 def _record_calls(model: PreTrainedModel, run: Run) -> dict[tuple[str, int], _Call]:
     """The calls of each module, by its name and their number, in the order in which they end."""
     begun: dict[str, list[_Call]] = {}
@@ -317,12 +325,12 @@ def _record_calls(model: PreTrainedModel, run: Run) -> dict[tuple[str, int], _Ca
         bound = form.bind(*given, **named)
         bound.apply_defaults()
         # Now: it may change in place what it is given.
-        call = _Call((*form.parameters,), _flat(bound.arguments), {})
+        call = _Call((*form.parameters,), _flatten(bound.arguments), {})
         begun.setdefault(name, []).append(call)
 
     def end(name: str, module: nn.Module, given: Any, named: Any, out: Any) -> None:
         calls = begun[name]
-        call = replace(calls[-1], out=_flat({"": out}))
+        call = replace(calls[-1], out=_flatten({"": out}))
         ended[name, len(calls)] = call
 
     with ExitStack() as stack:
@@ -337,7 +345,7 @@ def _record_calls(model: PreTrainedModel, run: Run) -> dict[tuple[str, int], _Ca
     return ended
 
 
-def _flat(values: dict[str, Any]) -> dict[str, Any]:
+def _flatten(values: dict[str, Any]) -> dict[str, Any]:
     """Tensors, flags and None by where they stand; masks of the attention as what is visible.
 
     What is hidden in a mask with a bias is no number: it would be the largest one.

@@ -359,14 +359,14 @@ def _prove(
     chosen, others = proof.mutants(plan.mutants)
     todo = list(chosen)
     for mutant in todo:
-        fate = proof.unknown(mutant)
+        fate = proof.unseen(mutant)
         if fate.name in work.skip:
             continue
         if _is_late(plan):
             unplanted += 1
             continue
         say(begun=fate.name, mutant=fate)
-        fate = proof.fate(mutant)
+        fate = proof.run_mutant(mutant)
         following = next(others, None) if fate.outcome == "crashed" else None
         if following is not None:  # it has the place of what nobody can overlook
             todo.append(following)

@@ -17,10 +17,10 @@ from patchgen.training.memory.step import (
     Setup,
     batch_of,
     build_model,
+    cast_inputs,
     make_optimizer,
     predict_step,
     run_step,
-    typed,
 )
 from patchgen.training.memory.target import Choice, Target, find_target
 from tests.toytree import REPOSITORY
@@ -39,7 +39,7 @@ def test_as_many_flops_as_torch_counts_in_a_real_step(name):
     model = build_model(target, SETUP)
     optimizer = make_optimizer(model, SETUP)
     with FlopCounterMode(display=False) as counter:
-        run_step(model, typed(batch_of(target, SETUP), SETUP), SETUP, optimizer)
+        run_step(model, cast_inputs(batch_of(target, SETUP), SETUP), SETUP, optimizer)
     assert predict_step(target, SETUP).flops == counter.get_total_flops()
 
 

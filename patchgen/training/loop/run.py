@@ -1,4 +1,13 @@
-"""Runs a training or a search from its arguments to its result; transformers' Trainer trains."""
+"""Run a training or a search from its arguments to its result; transformers' Trainer trains.
+
+    train       checks the arguments, joins the other processes, and locks the folder of the run
+                finds the checkpoint to go on from
+                prepares the data, the model's weights and Trainer's arguments
+                builds and distributes the model, trains it, and writes the figures
+    search      does the same up to the data, and then one training for each trial
+
+`options` are patchgen's own arguments of a run, `given` those of Trainer that the user gave.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +74,7 @@ RUN = "run.json"  # what each attempt ran on, and which rows
 SEARCH = "search.json"
 TRIALS = "search.log"
 LOCK = ".lock"
-AROUND = 10.0  # learning rates from a tenth of the one asked for to ten times that
+AROUND = 10.0  # a search tries learning rates up to so many times more or less
 DIRECTIONS = {"loss": "minimize", "throughput": "maximize"}
 # Errors of a full or failing disk, or of a limit on the size of files.
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
@@ -136,7 +145,7 @@ def train(
     with guard(folder, engine, claims=not resumed):
         start = None
         if resumed:
-            start = first_process_first(engine, lambda: _start(folder, resumed, engine))
+            start = first_process_first(engine, lambda: _find_start(folder, resumed, engine))
         job = prepare(options, given, engine)
         if options.search:
             return search(job, given)
@@ -147,148 +156,15 @@ def train(
         callback = VariantCallback(trainer, engine)
         trainer.add_callback(callback)
         write_arguments(options, given, engine)
-        _record(job)
-        if start is not None and _is_the_end(trainer, start):
+        _record_attempt(job)
+        if start is not None and _has_ended(trainer, start):
             if engine.zero_stage in (1, 2):  # only stage 3 can evaluate without an optimizer
                 trainer.engine = callback.engine = replace(engine, name="ddp", offload="")
             trainer._load_from_checkpoint(str(start))
             trainer.state = TrainerState.load_from_json(str(start / TRAINER_STATE_NAME))
         else:
             trainer.train(resume_from_checkpoint=None if start is None else str(start))
-        return _ended(job, trainer, callback)
-
-
-def _on_cuda(given: Mapping[str, Any]) -> bool:
-    return torch.cuda.is_available() and not given.get("use_cpu")
-
-
-def prepare(options: Options, given: Mapping[str, Any], engine: Engine) -> Job:
-    """Return the job of a run.  Raises PatchgenError for what is not possible."""
-    device = "cuda" if _on_cuda(given) else "cpu"
-    check_deepspeed(engine, device)
-    source = find_source(options)
-    more: dict[str, Any] = make_zero_arguments(engine, bool(given.get("bf16")), device)
-    if engine.name == "tp":
-        more["parallelism_config"] = OnAnyDevice(tp_size=engine.launch.world)
-    arguments = make_arguments(options, given, from_weights=bool(source.checkpoint), **more)
-    evaluated = arguments.do_eval or bool(options.search)
-    # The first fills the caches, and the others read them.
-    data = first_process_first(
-        engine, lambda: prepare_data(options, source.checkpoint, evaluated=evaluated)
-    )
-    digests = gather(engine, data.digest)
-    if len(set(digests)) > 1:
-        rank = next(rank for rank, digest in enumerate(digests) if digest != digests[0])
-        what = f"process {rank} reads other data under this name than process 0"
-        hint = "the data must be the same on each machine"
-        raise PatchgenError("PG815", Location(data.source), what, hint)
-    return Job(options, arguments, engine, source, data)
-
-
-class OnAnyDevice(ParallelismConfig):
-    """Tells accelerate which processes get the same rows, on a CPU too.
-
-    patchgen has distributed the weights already.
-    """
-
-    def _validate_accelerator(self, accelerator: Any) -> None:
-        if self.total_size != accelerator.num_processes:
-            count = accelerator.num_processes
-            raise ValueError(f"{self.total_size} processes are asked for, and there are {count}")
-
-
-def _start(folder: Path, resumed: str, engine: Engine) -> Path | None:
-    """Return the checkpoint to go on from; None where the run has none yet.
-
-    Raises PatchgenError PG848 where another engine, or another number of processes, wrote it.
-    """
-    by_name = str(resumed).lower() not in ("true", "last")
-    if engine.is_first:
-        for unfinished in discard_unfinished(folder):
-            note(f"{unfinished.name} was being written when the run ended, and is removed")
-    start = find_checkpoint(resumed if by_name else folder)
-    record = start.parent / RUN if start is not None else None
-    if record is not None and record.is_file():
-        written = disk.read_json(record).get("layout", engine.layout)
-        if written != engine.layout:
-            what = f"it is of {written}, and this is {engine.layout}"
-            hint = f"--engine {written} goes on; --weights {start} begins a run with its weights"
-            raise PatchgenError("PG848", Location(str(start)), what, hint)
-    if engine.is_first:
-        note(
-            "the run has no checkpoint yet and starts again"
-            if start is None
-            else f"goes on after step {checkpoint_step(start)}"
-        )
-    return start
-
-
-def _is_the_end(trainer: Any, start: Path) -> bool:
-    """Return whether no step is left; Trainer would make one more."""
-    state = TrainerState.load_from_json(str(start / TRAINER_STATE_NAME))
-    steps = trainer.set_initial_training_values(trainer.args, trainer.get_train_dataloader())[-1]
-    return bool(state.global_step >= steps)
-
-
-def _record(job: Job) -> None:
-    """Write what was given, and what this attempt runs on."""
-    path = job.folder / RUN
-    before = disk.read_json(path) if path.is_file() else {}
-    digest = job.data.digest
-    if before.get("data", digest) != digest:
-        what = f"{job.data.source} is not what the run began with"
-        hint = "give it the same data and options, or begin a new run with another --output_dir"
-        raise PatchgenError("PG817", Location(str(job.folder)), what, hint)
-    attempts = [*before.get("attempts", []), describe_environment(job.arguments.device.type)]
-    wait(job.engine)
-    if job.engine.is_first:
-        rows = [len(job.data.train), len(job.data.kept)]
-        layout = job.engine.layout
-        _write(path, {"data": digest, "rows": rows, "layout": layout, "attempts": attempts})
-
-
-def _write(path: Path, values: Mapping[str, Any]) -> None:
-    disk.write(path, json.dumps(values, indent=1) + "\n", path.parent)
-
-
-def write_arguments(options: Options, given: Mapping[str, Any], engine: Engine) -> None:
-    """Write the arguments of a run, for `patchgen train RUN/arguments.json`."""
-    if not engine.is_first:
-        return
-    folder = output_of(options, given)
-    arguments = {**given, "output_dir": str(folder)}
-    arguments.pop("resume_from_checkpoint", None)
-    defaults = Options()
-    for name, value in dataclasses.asdict(options).items():
-        if value != getattr(defaults, name):
-            arguments[name] = value
-    _write(folder / ARGUMENTS, arguments)
-
-
-def _ended(job: Job, trainer: Any, callback: VariantCallback) -> dict[str, Any]:
-    steps = trainer.state.global_step
-    figures: dict[str, Any] = {"steps": steps}
-    evaluation = None
-    for entry in trainer.state.log_history:
-        if "loss" in entry:
-            figures["loss"] = entry["loss"]
-        if "eval_loss" in entry and entry["step"] == steps:
-            evaluation = entry
-    if job.data.kept:
-        evaluation = evaluation or trainer.evaluate()
-        for name in ("eval_loss", "eval_accuracy"):
-            if name in evaluation:
-                figures[name] = evaluation[name]
-    figures |= callback.figures(callback.tokens_a_second)
-    trainer.save_model()
-    trainer.save_state()
-    if job.engine.is_first:
-        path = job.folder / RUN
-        attempts = disk.read_json(path)
-        attempts["attempts"][-1]["engine"] = callback.report
-        _write(path, {**attempts, "figures": figures})
-    wait(job.engine)
-    return figures
+        return _finish(job, trainer, callback)
 
 
 # Other optimizers have not been compared with one process on sharded weights or states.
@@ -317,6 +193,10 @@ def check_engine_arguments(options: Options, given: Mapping[str, Any], engine: E
             refuse(name, asked[name], what, hint, code="PG837")
 
 
+def _on_cuda(given: Mapping[str, Any]) -> bool:
+    return torch.cuda.is_available() and not given.get("use_cpu")
+
+
 @contextlib.contextmanager
 def guard(folder: Path, engine: Engine, *, claims: bool) -> Iterator[None]:
     """Hold the lock of the run, and turn what stops it into an error that says how to go on.
@@ -327,7 +207,7 @@ def guard(folder: Path, engine: Engine, *, claims: bool) -> Iterator[None]:
     from filelock import FileLock
 
     lock = FileLock(folder / LOCK)
-    first_process_first(engine, lambda: _take(folder, lock, claims) if engine.is_first else None)
+    first_process_first(engine, lambda: _claim(folder, lock, claims) if engine.is_first else None)
     collecting = gc.isenabled()
     gc.enable()  # the command line switches it off, but a run is long
     try:
@@ -340,17 +220,17 @@ def guard(folder: Path, engine: Engine, *, claims: bool) -> Iterator[None]:
                 disk.remove(folder, folder.parent)
         raise
     except Exception as error:
-        stopped = _stopped(error, folder, engine)
-        if stopped is None:
+        explained = _explain_stop(error, folder, engine)
+        if explained is None:
             raise
-        raise stopped from error
+        raise explained from error
     finally:
         lock.release()
         if not collecting:
             gc.disable()
 
 
-def _take(folder: Path, lock: Any, claims: bool) -> None:
+def _claim(folder: Path, lock: Any, claims: bool) -> None:
     """Lock the folder of a run; raise PG817 where it has another run, or cannot be made."""
     from filelock import Timeout
 
@@ -369,7 +249,7 @@ def _take(folder: Path, lock: Any, claims: bool) -> None:
         raise PatchgenError("PG817", where, what, "give --output_dir another folder") from error
 
 
-def _stopped(error: Exception, folder: Path, engine: Engine) -> PatchgenError | None:
+def _explain_stop(error: Exception, folder: Path, engine: Engine) -> PatchgenError | None:
     """Return why a run has stopped, and how to go on; None for a defect."""
     line = " ".join(str(error).split("\n")[0].split())
     if engine.is_distributed and is_peer_failure(error):
@@ -414,6 +294,139 @@ def resume_hint(folder: Path) -> str:
     return f"patchgen train {path} --resume_from_checkpoint last goes on after step {step}"
 
 
+def _find_start(folder: Path, resumed: str, engine: Engine) -> Path | None:
+    """Return the checkpoint to go on from; None where the run has none yet.
+
+    Raises PatchgenError PG848 where another engine, or another number of processes, wrote it.
+    """
+    by_name = str(resumed).lower() not in ("true", "last")
+    if engine.is_first:
+        for unfinished in discard_unfinished(folder):
+            note(f"{unfinished.name} was being written when the run ended, and is removed")
+    start = find_checkpoint(resumed if by_name else folder)
+    record = start.parent / RUN if start is not None else None
+    if record is not None and record.is_file():
+        written = disk.read_json(record).get("layout", engine.layout)
+        if written != engine.layout:
+            what = f"it is of {written}, and this is {engine.layout}"
+            hint = f"--engine {written} goes on; --weights {start} begins a run with its weights"
+            raise PatchgenError("PG848", Location(str(start)), what, hint)
+    if engine.is_first:
+        note(
+            "the run has no checkpoint yet and starts again"
+            if start is None
+            else f"goes on after step {checkpoint_step(start)}"
+        )
+    return start
+
+
+def prepare(options: Options, given: Mapping[str, Any], engine: Engine) -> Job:
+    """Return the job of a run.  Raises PatchgenError for what is not possible."""
+    device = "cuda" if _on_cuda(given) else "cpu"
+    check_deepspeed(engine, device)
+    source = find_source(options)
+    more: dict[str, Any] = make_zero_arguments(engine, bool(given.get("bf16")), device)
+    if engine.name == "tp":
+        more["parallelism_config"] = OnAnyDevice(tp_size=engine.launch.world)
+    arguments = make_arguments(options, given, from_weights=bool(source.checkpoint), **more)
+    evaluated = arguments.do_eval or bool(options.search)
+    # The first fills the caches, and the others read them.
+    data = first_process_first(
+        engine, lambda: prepare_data(options, source.checkpoint, evaluated=evaluated)
+    )
+    digests = gather(engine, data.digest)
+    if len(set(digests)) > 1:
+        rank = next(rank for rank, digest in enumerate(digests) if digest != digests[0])
+        what = f"process {rank} reads other data under this name than process 0"
+        hint = "the data must be the same on each machine"
+        raise PatchgenError("PG815", Location(data.source), what, hint)
+    return Job(options, arguments, engine, source, data)
+
+
+class OnAnyDevice(ParallelismConfig):
+    """Tells accelerate which processes get the same rows, on a CPU too.
+
+    patchgen has distributed the weights already.
+    """
+
+    def _validate_accelerator(self, accelerator: Any) -> None:
+        if self.total_size != accelerator.num_processes:
+            count = accelerator.num_processes
+            raise ValueError(f"{self.total_size} processes are asked for, and there are {count}")
+
+
+def _record_attempt(job: Job) -> None:
+    """Add this attempt to the record of the run, with what it runs on.
+
+    Raises PatchgenError PG817 where the run began with other data.
+    """
+    path = job.folder / RUN
+    before = disk.read_json(path) if path.is_file() else {}
+    digest = job.data.digest
+    if before.get("data", digest) != digest:
+        what = f"{job.data.source} is not what the run began with"
+        hint = "give it the same data and options, or begin a new run with another --output_dir"
+        raise PatchgenError("PG817", Location(str(job.folder)), what, hint)
+    attempts = [*before.get("attempts", []), describe_environment(job.arguments.device.type)]
+    wait(job.engine)
+    if job.engine.is_first:
+        rows = [len(job.data.train), len(job.data.kept)]
+        record = {"data": digest, "rows": rows, "layout": job.engine.layout, "attempts": attempts}
+        _write(path, record)
+
+
+def _write(path: Path, values: Mapping[str, Any]) -> None:
+    disk.write(path, json.dumps(values, indent=1) + "\n", path.parent)
+
+
+def write_arguments(options: Options, given: Mapping[str, Any], engine: Engine) -> None:
+    """Write the arguments of a run, for `patchgen train RUN/arguments.json`."""
+    if not engine.is_first:
+        return
+    folder = output_of(options, given)
+    arguments = {**given, "output_dir": str(folder)}
+    arguments.pop("resume_from_checkpoint", None)
+    defaults = Options()
+    for name, value in dataclasses.asdict(options).items():
+        if value != getattr(defaults, name):
+            arguments[name] = value
+    _write(folder / ARGUMENTS, arguments)
+
+
+def _has_ended(trainer: Any, start: Path) -> bool:
+    """Return whether the checkpoint `start` is of the last step: Trainer would make one more."""
+    state = TrainerState.load_from_json(str(start / TRAINER_STATE_NAME))
+    steps = trainer.set_initial_training_values(trainer.args, trainer.get_train_dataloader())[-1]
+    return bool(state.global_step >= steps)
+
+
+def _finish(job: Job, trainer: Any, callback: VariantCallback) -> dict[str, Any]:
+    """Save the model and the state of a training, and return its final figures."""
+    steps = trainer.state.global_step
+    figures: dict[str, Any] = {"steps": steps}
+    evaluation = None
+    for entry in trainer.state.log_history:
+        if "loss" in entry:
+            figures["loss"] = entry["loss"]
+        if "eval_loss" in entry and entry["step"] == steps:
+            evaluation = entry
+    if job.data.kept:
+        evaluation = evaluation or trainer.evaluate()
+        for name in ("eval_loss", "eval_accuracy"):
+            if name in evaluation:
+                figures[name] = evaluation[name]
+    figures |= callback.figures(callback.tokens_a_second)
+    trainer.save_model()
+    trainer.save_state()
+    if job.engine.is_first:
+        path = job.folder / RUN
+        attempts = disk.read_json(path)
+        attempts["attempts"][-1]["engine"] = callback.report
+        _write(path, {**attempts, "figures": figures})
+    wait(job.engine)
+    return figures
+
+
 def search(job: Job, given: Mapping[str, Any]) -> dict[str, Any]:
     """Search for settings by Trainer and Optuna, and return what was tried, the best first.
 
@@ -442,7 +455,7 @@ def search(job: Job, given: Mapping[str, Any]) -> dict[str, Any]:
     trainer.add_callback(callback)
     write_arguments(job.options, given, job.engine)
 
-    def values(metrics: Mapping[str, float]) -> Any:
+    def objective_values(metrics: Mapping[str, float]) -> Any:
         known = {"loss": metrics.get("eval_loss"), "throughput": callback.tokens_a_second}
         reached = [known[objective] for objective in objectives]
         return reached if len(reached) > 1 else reached[0]
@@ -450,7 +463,7 @@ def search(job: Job, given: Mapping[str, Any]) -> dict[str, Any]:
     if done < job.options.trials:
         trainer.hyperparameter_search(
             hp_space=lambda trial: _draw_settings(trial, args.learning_rate, batch),
-            compute_objective=values,
+            compute_objective=objective_values,
             n_trials=job.options.trials - done,
             direction=directions if len(directions) > 1 else directions[0],
             backend="optuna",
@@ -465,18 +478,18 @@ def search(job: Job, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _best_first(trials: Sequence[Any], study: Any, objective: str) -> list[dict[str, Any]]:
+    """What was tried, the trials that no other beats before the rest."""
     front = {trial.number for trial in study.best_trials}
     ranked = sorted(trials, key=lambda trial: trial.values[0], reverse=objective == "throughput")
     ranked.sort(key=lambda trial: trial.number not in front)
     tried = []
     for trial in ranked:
-        is_best = trial.number in front
         tried.append(
             {
                 "number": trial.number,
                 "settings": trial.params,
                 "values": trial.values,
-                "best": is_best,
+                "best": trial.number in front,
             }
         )
     return tried

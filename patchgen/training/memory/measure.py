@@ -22,11 +22,11 @@ from patchgen.training.memory.step import (
     Setup,
     batch_of,
     build_model,
-    hold,
+    cast_inputs,
     make_optimizer,
     optimizer_states,
     run_step,
-    typed,
+    track_state,
 )
 from patchgen.training.memory.target import Target
 from patchgen.training.memory.tracker import PHASES, Tracker
@@ -44,7 +44,7 @@ def measure_step(target: Target, setup: Setup) -> Figures:
     with silence_models():
         torch.manual_seed(0)
         given = batch_of(target, setup)
-        inputs = {name: value.to(setup.device) for name, value in typed(given, setup).items()}
+        inputs = {name: value.to(setup.device) for name, value in cast_inputs(given, setup).items()}
         model = build_model(target, setup)
         optimizer = make_optimizer(model, setup)
         step = partial(run_step, model, inputs, setup, optimizer)
@@ -56,7 +56,7 @@ def measure_step(target: Target, setup: Setup) -> Figures:
         }
         peaks = (peaks_on_cuda if setup.device == "cuda" else peaks_on_cpu)(step)
         tracker = Tracker(setup.device, GRAINS.get(setup.device, 1))
-        hold(tracker, model, inputs, optimizer)
+        track_state(tracker, model, inputs, optimizer)
         gradients = 0
 
         def begin(phase: str) -> None:

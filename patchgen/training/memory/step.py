@@ -1,4 +1,9 @@
-"""One training step as `Trainer` makes it, on real tensors, or on shapes to predict its memory."""
+"""One training step as `Trainer` makes it, on real tensors, or on shapes to predict its memory.
+
+In: a `Target`, the model and its configuration, and a `Setup`, one way to train it.  Out of
+`predict_step`: a `StepTrace` with every storage that the step would allocate, when, and in which
+phase.  `run_step` makes the same step with real tensors, to measure it.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +24,7 @@ from transformers import PreTrainedModel
 from patchgen.runtime.checkpointing import options_of, switch_on
 from patchgen.syntax.errors import Location, PatchgenError, describe_error
 from patchgen.training import precision
-from patchgen.training.memory.cuda_kernels import device_label, use_kernels
+from patchgen.training.memory.cuda_kernels import HALVES, device_label, use_kernels
 from patchgen.training.memory.depth import leave_layers_out
 from patchgen.training.memory.shape_mode import is_code_of_a_model, shapes_only
 from patchgen.training.memory.target import Target, batch_for, pad, setup_error
@@ -32,10 +37,10 @@ from patchgen.verifying.observe.step import takes_cache
 OPTIMIZERS = ("sgd", "momentum", "adamw", "adamw-foreach", "adafactor")
 CHECKPOINTS = ("none", "full", "selective")
 DEVICES = ("cpu", "cuda")
-HALVES = (torch.bfloat16, torch.float16)
 # CUDA's caching allocator rounds up to a multiple of this.
 GRAINS = {"cuda": 512}
-BUILDING = (RuntimeError, IndexError, TypeError, AttributeError, KeyError, ImportError)
+# What models raise for a configuration that they cannot be built of.
+BUILD_ERRORS = (RuntimeError, IndexError, TypeError, AttributeError, KeyError, ImportError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +70,16 @@ class Setup:
             ("checkpoint", CHECKPOINTS),
             ("device", DEVICES),
         ):
-            if getattr(self, name) not in values:
-                what = "is not known"
+            value = getattr(self, name)
+            if value not in values:
                 hint = f"there are {', '.join(values)}"
-                raise setup_error(f"--{name} {getattr(self, name)}", what, hint)
+                raise setup_error(f"--{name} {value}", "is not known", hint)
         if self.every > 1 and self.checkpoint == "none":
             what = "says which layers are checkpointed, and --checkpoint says that none is"
             raise setup_error(f"--every {self.every}", what, "--checkpoint full")
 
     def describe(self) -> str:
-        """Return a description."""
+        """Return the setup in words: "batch 1, length 512, fp32, adamw, cpu"."""
         every = f" of every {self.every} layers" if self.every > 1 else ""
         parts = [
             f"batch {self.batch}, length {self.length}, {self.precision}, {self.optimizer}",
@@ -97,8 +102,8 @@ class StepTrace:
     setup: Setup
     parameters: int
     allocations: tuple[Allocation, ...]
-    starts: tuple[tuple[int, str], ...]
-    end: int  # the moment after the last
+    starts: tuple[tuple[int, str], ...]  # the moment at which each phase begins
+    end: int  # the moment after the last phase
     vocabulary: int  # the length of a row of logits; 0 where the model has none
     base: str  # the prefix of the base model's modules; "" where the model is its own
     classes: dict[str, str]  # by module path
@@ -115,30 +120,30 @@ def predict_step(target: Target, setup: Setup, layers: int | None = None) -> Ste
     Raises PatchgenError where the forward needs values that depend on weights, and ValueError where
     the model or its inputs cannot be built.
     """
-    given = batch_of(target, setup)
+    batch = batch_of(target, setup)
     module = sys.modules[target.model_class.__module__]
     device = setup.device
-    label = device_label(setup.device)
+    label = device_label(device)
     with silence_models(), shapes_only(module, device=device) as shapes, use_kernels(device):
         model = build_model(target, setup)
         left_out = 0 if layers is None else leave_layers_out(model, layers)
         shapes.assumed.clear()  # of initial values, which change no size
         inputs = {}
-        for name, value in typed(given, setup).items():
+        for name, value in cast_inputs(batch, setup).items():
             inputs[name] = torch.empty_like(value, device=label)
             shapes.values.tell(inputs[name], value)
         optimizer = make_optimizer(model, setup)
-        tracker = Tracker(label, GRAINS.get(setup.device, 1))
-        hold(tracker, model, inputs, optimizer)
-        replaced: dict[str, Any] = {}
+        tracker = Tracker(label, GRAINS.get(device, 1))
+        track_state(tracker, model, inputs, optimizer)
+        stand_ins: dict[str, Any] = {}
         # What the part `loss` compiles inside its operator is one kernel.  Called below a mode, it
         # would never be compiled again: torch marks its code.
         if hasattr(module, "in_one_kernel"):
-            replaced["compiled"] = tracker.as_one_kernel
+            stand_ins["compiled"] = tracker.as_one_kernel
         # No step reads the logits that it defers, and tensors without values have no subclass.
         if hasattr(module, "DeferredLogits"):
-            replaced["defer"] = lambda compute, shape, like, *more: like.new_empty(())
-        with tracker, patch.dict(vars(module), replaced):
+            stand_ins["defer"] = lambda compute, shape, like, *more: like.new_empty(())
+        with tracker, patch.dict(vars(module), stand_ins):
             run_step(model, inputs, setup, optimizer, tracker.begin)
             end = tracker.now
             allocations = tuple(tracker.allocations)
@@ -147,45 +152,45 @@ def predict_step(target: Target, setup: Setup, layers: int | None = None) -> Ste
     return StepTrace(
         target,
         setup,
-        sum(parameter.numel() for parameter in model.parameters()),
-        allocations,
-        tuple(tracker.starts),
-        end,
-        int(weight.shape[0]) if isinstance(weight, Tensor) else 0,
-        "" if model.base_model is model else model.base_model_prefix,
-        {name: type(module).__name__ for name, module in model.named_modules()},
-        tracker.flops,
-        tracker.launches,
-        left_out,
-        tuple(dict.fromkeys(shapes.assumed)),
+        parameters=sum(parameter.numel() for parameter in model.parameters()),
+        allocations=allocations,
+        starts=tuple(tracker.starts),
+        end=end,
+        vocabulary=int(weight.shape[0]) if isinstance(weight, Tensor) else 0,
+        base="" if model.base_model is model else model.base_model_prefix,
+        classes={name: type(module).__name__ for name, module in model.named_modules()},
+        flops=tracker.flops,
+        launches=tracker.launches,
+        left_out=left_out,
+        assumed=tuple(dict.fromkeys(shapes.assumed)),
     )
 
 
 def batch_of(target: Target, setup: Setup) -> dict[str, Tensor]:
     """Return the arguments of one forward pass.  Raises ValueError where none are known."""
-    given = batch_for(target.model_class, target.config, setup.batch, setup.length)
-    return pad(given, target.model_class) if setup.padded else given
+    batch = batch_for(target.model_class, target.config, setup.batch, setup.length)
+    return pad(batch, target.model_class) if setup.padded else batch
 
 
-def hold(
+def track_state(
     tracker: Tracker,
     model: nn.Module,
     inputs: Mapping[str, Tensor],
     optimizer: torch.optim.Optimizer,
 ) -> None:
-    """Record what exists before a step."""
+    """Record the tensors that exist before a step, each under its category."""
     tracker.hold(model.parameters(), "weights")
     tracker.hold(model.buffers(), "buffers")
     tracker.hold(inputs.values(), "inputs")
     tracker.hold(optimizer_states(optimizer), "optimizer")
 
 
-def typed(given: Mapping[str, Tensor], setup: Setup) -> dict[str, Tensor]:
-    """Return the inputs in the dtype of the weights, where they are bfloat16."""
-    narrow = setup.precision == "pure-bf16"
+def cast_inputs(batch: Mapping[str, Tensor], setup: Setup) -> dict[str, Tensor]:
+    """Return the inputs, floats in the dtype of the weights where that is bfloat16."""
+    is_narrow = setup.precision == "pure-bf16"
     return {
-        name: value.bfloat16() if narrow and value.is_floating_point() else value
-        for name, value in given.items()
+        name: value.bfloat16() if is_narrow and value.is_floating_point() else value
+        for name, value in batch.items()
     }
 
 
@@ -202,7 +207,7 @@ def build_model(target: Target, setup: Setup) -> PreTrainedModel:
     with torch.device(device_label(setup.device)):
         try:
             model: PreTrainedModel = target.model_class._from_config(config, dtype=dtype, **more)
-        except BUILDING as error:
+        except BUILD_ERRORS as error:
             raise ValueError(f"{name} cannot be built: {describe_error(error, 300)}") from error
     model.train()
     if setup.checkpoint != "none":
@@ -237,7 +242,7 @@ def optimizer_states(optimizer: torch.optim.Optimizer) -> list[Tensor]:
 
 def run_step(
     model: PreTrainedModel,
-    given: Mapping[str, Tensor],
+    inputs: Mapping[str, Tensor],
     setup: Setup,
     optimizer: torch.optim.Optimizer,
     begin: Callable[[str], None] = lambda phase: None,
@@ -248,7 +253,7 @@ def run_step(
     """
     for _ in range(setup.accumulate):
         begin("forward")
-        loss = _loss(model, given, setup)
+        loss = _loss(model, inputs, setup)
         begin("backward")
         (loss / setup.accumulate if setup.accumulate > 1 else loss).backward()
         del loss
@@ -257,18 +262,22 @@ def run_step(
     optimizer.zero_grad(set_to_none=True)
 
 
-def _loss(model: PreTrainedModel, given: Mapping[str, Tensor], setup: Setup) -> Tensor:
+def _loss(model: PreTrainedModel, inputs: Mapping[str, Tensor], setup: Setup) -> Tensor:
+    """Run the forward under the autocast of `setup`, and return the loss.
+
+    Raises PatchgenError PG822 where the forward fails, and ValueError where it gives no loss.
+    """
     more: dict[str, Any] = {"use_cache": False} if takes_cache(type(model)) else {}
-    narrow = precision.autocast_to(setup.precision)
+    half = precision.autocast_to(setup.precision)
     label = device_label(setup.device)
-    with torch.autocast(label, getattr(torch, narrow)) if narrow else nullcontext():
+    with torch.autocast(label, getattr(torch, half)) if half else nullcontext():
         try:
-            out = model(**given, **more)
+            out = model(**inputs, **more)
         except (RuntimeError, IndexError, ValueError, TypeError, AttributeError, KeyError) as error:
             what = f"the model's forward fails: {describe_error(error, 300)}"
             hint = "try a shorter --length, another --attention, or other values by --set"
             raise PatchgenError("PG822", _origin(error), what, hint) from error
-        if narrow:  # as Accelerate does for Trainer
+        if half:  # Accelerate gives Trainer the outputs in float32
             out = tree_map_only(
                 Tensor, lambda leaf: leaf.float() if leaf.dtype in HALVES else leaf, out
             )

@@ -26,7 +26,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from patchgen.runtime.checkpointing import storage_of
 from patchgen.syntax.errors import PatchgenError
 from patchgen.training.memory.shape_mode import shapes_only
-from patchgen.training.memory.step import BUILDING
+from patchgen.training.memory.step import BUILD_ERRORS
 from patchgen.training.memory.target import batch_for
 from patchgen.training.silence import silence_models
 from patchgen.verifying.observe.recorder import Args, Given, Listener, listening
@@ -99,7 +99,7 @@ def _counted(model_class: Any, settings: str, length: int) -> ForwardCost | None
                 inputs["use_cache"] = False
             with listening(counter := _Counter(model)):
                 model(**inputs)
-    except (PatchgenError, ValueError, *BUILDING):
+    except (PatchgenError, ValueError, *BUILD_ERRORS):
         return None
     tokens = given["input_ids"].numel() if "input_ids" in given else length
     # The head of a classifier computes one token.

@@ -1,8 +1,16 @@
-"""Plant small errors in the changed lines of one variant, and see which are noticed.
+"""Plant small errors, mutants, in the changed lines of one variant, and see which are noticed.
 
-An error is seen where a case compares unequal, by its usual bound; a crash says nothing.  Cases
-that run its line are tried, the most telling first.  Where the first few do not see it, every case
-is run, as far as the time goes: it makes no difference where all give the same, bit for bit.
+    -    causal = queries > 1                   a mutant
+    +    causal = queries >= 1
+
+    seen                a case compares unequal, by its usual bound
+    crashed             a case raises an error, which says nothing
+    no difference       all cases that run its line give the same, bit for bit
+    unseen              they give something else, and compare equal
+
+In: a variant and its cases.  Out: the lines that the cases run, and for each mutant its outcome.
+Cases that run its line are tried, the most telling first.  Where the first few do not see it, every
+case is run, as far as the time goes.
 
 The function that has an error is given the code that is compiled from the wrong text.  Models are
 not copied: at another address kernels may add in another order, and differences of one rounding
@@ -61,7 +69,7 @@ _Key = tuple[str, int]  # the qualified name of a function, and the line where i
 
 
 @dataclass(frozen=True)
-class Living:
+class LoadedModule:
     """A module, its text, and every function that was made of it."""
 
     module: ModuleType
@@ -69,7 +77,8 @@ class Living:
     functions: dict[_Key, list[FunctionType]]
 
 
-def living(module: ModuleType, text: str) -> Living:
+def find_functions(module: ModuleType, text: str) -> LoadedModule:
+    """The module with every function object that runs its code, also decorated and bound ones."""
     # `gc` leaves out what was frozen, which may be all that was imported first.
     values = [*gc.get_objects(), *vars(module).values()]
     for value in vars(module).values():
@@ -85,14 +94,14 @@ def living(module: ModuleType, text: str) -> Living:
             values.append(value.__wrapped__)
         if type(value) is FunctionType and value.__code__.co_filename == module.__file__:
             functions[_key(value.__code__)].append(value)
-    return Living(module, text, functions)
+    return LoadedModule(module, text, functions)
 
 
 @contextmanager
-def plant_mutant(right: Living, mutant: Mutant) -> Iterator[None]:
+def plant_mutant(original: LoadedModule, mutant: Mutant) -> Iterator[None]:
     """A context in which the module has the error."""
     module_code = compile(
-        mutant.text(right.text), str(right.module.__file__), "exec", dont_inherit=True
+        mutant.text(original.text), str(original.module.__file__), "exec", dont_inherit=True
     )
     wrong = None
     for code in iterate_codes(module_code):
@@ -100,28 +109,28 @@ def plant_mutant(right: Living, mutant: Mutant) -> Iterator[None]:
             wrong = code  # the last that begins above the error
     if wrong is None:
         raise LookupError(f"{mutant.function} is not compiled")
-    if _key(wrong) not in right.functions:
+    if _key(wrong) not in original.functions:
         raise LookupError(f"no function is made of {mutant.function}")
-    with swapped(right, [wrong]):
+    with swapped(original, [wrong]):
         yield
 
 
 @contextmanager
-def swapped(right: Living, codes: list[CodeType]) -> Iterator[None]:
-    """A context in which the functions that `codes` are compiled of run them."""
-    before = []
+def swapped(original: LoadedModule, codes: list[CodeType]) -> Iterator[None]:
+    """A context in which the functions of these names and lines run `codes` instead."""
+    swaps = []
     for code in codes:
-        for function in right.functions.get(_key(code), ()):
-            before.append((function, function.__code__, _with_cells_of(function, code)))
-    _forget(right.module)
-    for function, _, code in before:
+        for function in original.functions.get(_key(code), ()):
+            swaps.append((function, function.__code__, _with_cells_of(function, code)))
+    _forget(original.module)
+    for function, _, code in swaps:
         function.__code__ = code
     try:
         yield
     finally:
-        for function, code, _ in before:
+        for function, code, _ in swaps:
             function.__code__ = code
-        _forget(right.module)
+        _forget(original.module)
 
 
 def _with_cells_of(function: FunctionType, code: CodeType) -> CodeType:
@@ -138,12 +147,15 @@ def _with_cells_of(function: FunctionType, code: CodeType) -> CodeType:
 
 
 @contextmanager
-def watched(right: Living, codes: list[CodeType]) -> Iterator[set[int]]:
-    """The lines that run inside it; without `codes` those that torch.compile reads."""
-    names = vars(right.module)
+def watched(original: LoadedModule, codes: list[CodeType]) -> Iterator[set[int]]:
+    """A context that gives the lines that run inside it, by `codes` that note them.
+
+    Without `codes`, those that torch.compile reads.
+    """
+    names = vars(original.module)
     names[RAN] = lines_run = set[int]()
     try:
-        with swapped(right, codes), compiler_watched(str(right.module.__file__), lines_run):
+        with swapped(original, codes), compiler_watched(str(original.module.__file__), lines_run):
             yield lines_run
     finally:
         del names[RAN]
@@ -154,7 +166,7 @@ def _key(code: CodeType) -> _Key:
 
 
 def _forget(module: ModuleType) -> None:
-    """The caches of the module's functions (`functools.cache`)."""
+    """Empty the caches of the module's functions: they hold what other code gave."""
     for each in vars(module).values():
         clear = getattr(each, "cache_clear", None)
         if callable(clear) and getattr(each, "__module__", "") == module.__name__:
@@ -163,31 +175,32 @@ def _forget(module: ModuleType) -> None:
 
 @dataclass(frozen=True)
 class MutatedPair(Pair):
-    """`right` with an error in its module; `is_built_anew` where that makes models."""
+    """`original` with an error in its module; `is_built_anew` where building a model runs it."""
 
-    right: Pair = field(kw_only=True)
+    original: Pair = field(kw_only=True)
     is_built_anew: bool = field(kw_only=True)
-    loans: ExitStack = field(kw_only=True)  # closing it restores the right pair's models
+    loans: ExitStack = field(kw_only=True)  # closing it restores the original pair's models
 
     @staticmethod
-    def of(is_built_anew: bool, loans: ExitStack, right: Pair) -> MutatedPair:
-        own: Any = {each.name: getattr(right, each.name) for each in fields(Pair) if each.init}
-        pair = MutatedPair(**own, right=right, is_built_anew=is_built_anew, loans=loans)
+    def of(original: Pair, is_built_anew: bool, loans: ExitStack) -> MutatedPair:
+        own: Any = {each.name: getattr(original, each.name) for each in fields(Pair) if each.init}
+        pair = MutatedPair(**own, original=original, is_built_anew=is_built_anew, loans=loans)
+        # What is known of the parent stays true.
         for of_parent in ("_observations", "facts", "is_causal", "isolates_packed_texts"):
-            if of_parent in vars(right):
-                vars(pair)[of_parent] = vars(right)[of_parent]
+            if of_parent in vars(original):
+                vars(pair)[of_parent] = vars(original)[of_parent]
         return pair
 
     def models(
         self, route: Route, dtype: torch.dtype, dropout: float = 0.0, *, fresh: bool = False
     ) -> tuple[PreTrainedModel, PreTrainedModel]:
-        """The right pair's parent, and a variant that the error may spoil."""
-        parent, variant = self.right.models(route, dtype, dropout)
+        """The original pair's parent, and a variant that the error may spoil."""
+        parent, variant = self.original.models(route, dtype, dropout)
         key = (route.name, dtype, dropout)
         if key not in self._models:
             with _disable_current_modes():  # no recording sees how a model is made
                 if self.is_built_anew:
-                    master = self.right.master(dtype, dropout)
+                    master = self.original.master(dtype, dropout)
                     variant = build_variant(master, self.variant_class, self.build, route)
                     variant = variant.to(self.device)
                 else:
@@ -200,7 +213,8 @@ class MutatedPair(Pair):
 
 # Kinds whose verdict is a comparison, with no other error planted.
 KINDS = COSTS.keys() | {"numbers", "interface", "norms"}
-# The CPU time that a case may take with an error in it: at least, and times what it takes without.
+# The CPU time that a case may take with an error in it: the seconds, or so many times what it takes
+# without, whichever is more.
 SECONDS, TIMES = 4.0, 10
 # So many cases only compare: most errors are seen in them.
 FEW = 5
@@ -213,8 +227,8 @@ class TooSlow(Exception):
 
 
 @dataclass(frozen=True)
-class Watched:
-    """One case as the right variant runs it."""
+class CaseRun:
+    """One case as the variant without an error runs it."""
 
     case: Case
     pair: Pair
@@ -223,15 +237,16 @@ class Watched:
 
     @functools.cached_property
     def digest(self) -> str:
+        """Of what it gives; it has to be taken before an error is planted."""
         return digest_of(self.case, self.pair, math.inf)
 
     def gives_the_same(self, pair: Pair) -> bool:
-        """Whether the variant of `pair`, with an error, gives what the right one does."""
+        """Whether the variant of `pair`, with an error, gives the same bits as without."""
         return self.is_digested and self.digest == digest_of(self.case, pair, self.limit)
 
     @property
     def is_digested(self) -> bool:
-        """It has to be taken before an error is planted."""
+        """Whether its digest was taken, and is of something."""
         return bool(vars(self).get("digest"))
 
     @property
@@ -288,17 +303,18 @@ class MutationTest:
         return read_flat_text(self.variant)
 
     @functools.cached_property
-    def runs(self) -> dict[str, Watched]:
+    def runs(self) -> dict[str, CaseRun]:
+        """The cases that were noted, by their names."""
         return {}
 
     @functools.cached_property
-    def _living(self) -> Living:
-        return living(Pair(self.variant, self.variant.heads[0]).module, self.flat.text)
+    def _loaded(self) -> LoadedModule:
+        return find_functions(Pair(self.variant, self.variant.heads[0]).module, self.flat.text)
 
     @functools.cached_property
     def _noting(self) -> list[CodeType]:
         """What runs in place of the module's code, to note its lines."""
-        return instrument(self.flat.text, str(self._living.module.__file__), self._can_run)
+        return instrument(self.flat.text, str(self._loaded.module.__file__), self._can_run)
 
     # --- cases
 
@@ -320,13 +336,13 @@ class MutationTest:
         if self._compares(case):
             with contextlib.suppress(Exception):  # no import: the case itself fails with that
                 noting = [] if case.kind == "compiled" else self._noting
-                watching = watched(self._living, noting)
+                watching = watched(self._loaded, noting)
         begun = time.process_time()
         with watching as lines:
             result = run(case)
         if self._compares(case) and result.status in ("PASS", "WARN"):
             seconds = time.process_time() - begun
-            self.runs[case.name] = Watched(case, self.pair_for(case), frozenset(lines), seconds)
+            self.runs[case.name] = CaseRun(case, self.pair_for(case), frozenset(lines), seconds)
         return result
 
     def watch(self, case: Case) -> None:
@@ -354,20 +370,23 @@ class MutationTest:
             # As the cases build it: a mixture's configuration has settings that the parent's lacks.
             with contextlib.suppress(CannotBuild):  # each case has said so
                 parent = pair.master(torch.float32)
-                with watched(self._living, self._noting) as lines:
+                with watched(self._loaded, self._noting) as lines:
                     build_variant(parent, pair.variant_class, pair.build, pair.routes[0])
                 built[id(pair)] = frozenset(lines)
         return built
 
     @property
     def built_lines(self) -> frozenset[int]:
+        """The lines that run while any model is built."""
         return frozenset().union(*self._built.values())
 
     @functools.cached_property
     def _can_run(self) -> frozenset[int]:
+        """The changed lines that have code."""
         return self.flat.changed & find_executable_lines(self.flat.text, self.flat.name)
 
     def lines_run(self) -> LinesRun:
+        """Which of the changed lines the cases run, and which of the others only refuse."""
         flat = self.flat
         imported = find_import_lines(flat.text, flat.name)
         missed = sorted(self._can_run - imported - self._ran)
@@ -383,14 +402,14 @@ class MutationTest:
             ran=len(self._can_run) - len(missed),
             not_run=tuple(not_run),
             refusals=tuple(only_refuse),
-            mutants=len(self._on_lines),
-            unplanted=len(self._every) - len(self._on_lines),
+            mutants=len(self._reached_mutants),
+            unplanted=len(self._all_mutants) - len(self._reached_mutants),
         )
 
     # --- mutants
 
     @functools.cached_property
-    def _every(self) -> tuple[Mutant, ...]:
+    def _all_mutants(self) -> tuple[Mutant, ...]:
         return make_mutants(self.flat.text, self.flat.changed)
 
     @functools.cached_property
@@ -398,43 +417,46 @@ class MutationTest:
         return self.built_lines.union(*(run.lines for run in self.runs.values()))
 
     @functools.cached_property
-    def _on_lines(self) -> tuple[Mutant, ...]:
-        return tuple(each for each in self._every if each.touches(self._ran))
+    def _reached_mutants(self) -> tuple[Mutant, ...]:
+        return tuple(each for each in self._all_mutants if each.touches(self._ran))
 
     def mutants(self, number: int | None) -> tuple[tuple[Mutant, ...], Iterator[Mutant]]:
         """A sample of `number` of those whose lines ran (None: all), and those that come next."""
-        ranked = drawn(self._on_lines, self.flat.text, self.variant.name)
+        reached = self._reached_mutants
+        ranked = drawn(reached, self.flat.text, self.variant.name)
         chosen = set(ranked[:number])
-        return tuple(each for each in self._on_lines if each in chosen), iter(ranked[len(chosen) :])
+        return tuple(each for each in reached if each in chosen), iter(ranked[len(chosen) :])
 
-    def unknown(self, mutant: Mutant) -> MutantResult:
-        place = f"{self.flat.name}:{mutant.line}"
+    def unseen(self, mutant: Mutant) -> MutantResult:
+        """The result of `mutant` before any case has run with it."""
         text = self.flat.text
+        place = f"{self.flat.name}:{mutant.line}"
         diff = mutant.diff(text)
         digest = mutant.digest(text)
         return MutantResult(place, mutant.function, mutant.says, diff, "unseen", digest=digest)
 
-    def fate(self, mutant: Mutant) -> MutantResult:
-        """Plant `mutant`, and return its outcome."""
-        fate = self.unknown(mutant)
-        runs = self._that_run(mutant)
+    def run_mutant(self, mutant: Mutant) -> MutantResult:
+        """Plant `mutant`, run the cases that reach it, and return its outcome."""
+        result = self.unseen(mutant)
+        runs = self._find_runs(mutant)
         if not runs:
-            return replace(fate, note="no case runs its line")
-        anew = mutant.touches(self.built_lines)
+            return replace(result, note="no case runs its line")
+        is_built_anew = mutant.touches(self.built_lines)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
                 begun = time.process_time()
+                # The digests are taken now, before the error is there, as far as the time goes.
                 for run in runs:
                     if run.digest and time.process_time() - begun > self.seconds:
                         break
-                with plant_mutant(self._living, mutant), ExitStack() as loans:
-                    return self._tried(fate, runs, functools.partial(MutatedPair.of, anew, loans))
+                with plant_mutant(self._loaded, mutant), ExitStack() as loans:
+                    return self._run_cases(result, runs, is_built_anew, loans)
             except Exception as error:  # the text with the error is no module
                 note = f"{type(error).__name__}: {error}"[:200]
-                return replace(fate, outcome="crashed", note=note)
+                return replace(result, outcome="crashed", note=note)
 
-    def _that_run(self, mutant: Mutant) -> list[Watched]:
+    def _find_runs(self, mutant: Mutant) -> list[CaseRun]:
         """The cases that run its line; compiled ones only where nothing else does."""
         runs = []
         for run in self.runs.values():
@@ -442,13 +464,13 @@ class MutationTest:
                 runs.append(run)
         return self._ordered([run for run in runs if run.case.kind != "compiled"] or runs)
 
-    def _ordered(self, runs: Sequence[Watched]) -> list[Watched]:
+    def _ordered(self, runs: Sequence[CaseRun]) -> list[CaseRun]:
         """A few that tell most, the first of each kind and head, effects, then as they tell."""
         paths = [run.lines & self._can_run for run in runs]
         telling, rest = order_cases([run.case for run in runs], paths)
         ordered = [runs[at] for at in (*telling, *rest)]
-        sooner: list[Watched] = []
-        later: list[Watched] = []
+        sooner: list[CaseRun] = []
+        later: list[CaseRun] = []
         met: set[str] = set()
         for place, run in enumerate(ordered):
             kind_and_head = {run.case.kind, run.case.head}
@@ -460,8 +482,12 @@ class MutationTest:
                 later.append(run)
         return sooner + later
 
-    def _tried(
-        self, fate: MutantResult, runs: Sequence[Watched], mutated: Callable[[Pair], Pair]
+    def _run_cases(
+        self,
+        result: MutantResult,
+        runs: Sequence[CaseRun],
+        is_built_anew: bool,
+        loans: ExitStack,
     ) -> MutantResult:
         """The outcome: does a case compare unequal, or at least give something else?"""
         differ = 0
@@ -471,7 +497,7 @@ class MutationTest:
         for run in runs:
             self.alive()
             if id(run.pair) not in pairs:
-                pairs[id(run.pair)] = mutated(run.pair)
+                pairs[id(run.pair)] = MutatedPair.of(run.pair, is_built_anew, loans)
             pair = pairs[id(run.pair)]
             if tried >= FEW:
                 if time.process_time() - begun > self.seconds:
@@ -482,13 +508,13 @@ class MutationTest:
             answer, note = judged(run.case, pair, run.limit)
             tried += 1
             if answer == "unequal":
-                return replace(fate, outcome="seen", note=run.case.name, cases=tried)
+                return replace(result, outcome="seen", note=run.case.name, cases=tried)
             if answer == "crash":
                 note = f"{run.case.name}: {note}"
-                return replace(fate, outcome="crashed", note=note, cases=tried)
+                return replace(result, outcome="crashed", note=note, cases=tried)
             has_changed = run.is_digested and not run.gives_the_same(pair)
             differ += has_changed or answer == "nothing"
         if differ:
             note = f"{tried} cases ran it; {differ} of them compute something else"
-            return replace(fate, note=note, cases=tried)
-        return replace(fate, outcome="no difference", note=f"in {tried} cases", cases=tried)
+            return replace(result, note=note, cases=tried)
+        return replace(result, outcome="no difference", note=f"in {tried} cases", cases=tried)

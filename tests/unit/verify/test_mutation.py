@@ -24,8 +24,8 @@ from patchgen.verifying.mutation.mutations import drawn, make_mutants
 from patchgen.verifying.mutation.prove import (
     MutationTest,
     digest_of,
+    find_functions,
     judged,
-    living,
     plant_mutant,
     watched,
 )
@@ -116,7 +116,7 @@ def toy(tmp_path):
 
 
 def test_lines_that_run_are_seen_and_those_of_other_files_are_not(toy):
-    right, can_run = living(toy, TOY), find_executable_lines(TOY, "toy")
+    right, can_run = find_functions(toy, TOY), find_executable_lines(TOY, "toy")
     with watched(right, instrument(TOY, right.module.__file__, can_run)) as seen:
         toy.weigh(torch.ones(2), 1.0)
         textwrap.dedent("x")
@@ -142,7 +142,7 @@ def test_a_compiled_line_counts(toy):
     compiled = torch.compile(toy.weigh, backend="eager")
     compiled(torch.ones(2), 1.0)  # what only compiles is loaded by then
     torch._dynamo.reset()
-    with watched(living(toy, TOY), []) as seen:
+    with watched(find_functions(toy, TOY), []) as seen:
         compiled(torch.ones(2), 1.0, bias=torch.ones(2))
     torch._dynamo.reset()
     assert line("y = y + bias") in seen
@@ -295,7 +295,7 @@ def the_mutant(text, says):
 
 
 def test_an_error_is_in_the_module_and_then_no_more(toy):
-    right = living(toy, TOY)
+    right = find_functions(toy, TOY)
     kept_name = toy.weigh  # as a decorator or another module keeps it
     with plant_mutant(right, the_mutant("y = x * scale", "right of * dropped")):
         assert kept_name(torch.ones(1), 3.0) == 1
@@ -326,13 +326,13 @@ def test_an_error_that_takes_the_only_super_away():
         for mutant in make_mutants(WITH_SUPER, {WITH_SUPER.split("\n").index(SUPER) + 1})
         if mutant.says == "statement removed"
     ]
-    with plant_mutant(living(module, WITH_SUPER), removed):
+    with plant_mutant(find_functions(module, WITH_SUPER), removed):
         assert module.Layer().forward(1) == -1
     assert module.Layer().forward(1) == 1
 
 
 def test_an_error_in_a_function_inside_a_function(toy):
-    with plant_mutant(living(toy, TOY), the_mutant("return z - self.slope", "- becomes +")):
+    with plant_mutant(find_functions(toy, TOY), the_mutant("return z - self.slope", "- becomes +")):
         assert toy.Layer().forward(1) == 3
     assert toy.Layer().forward(1) == -1
 
@@ -375,7 +375,7 @@ def fate_of(proof, text, says):
     found = [number for number in proof.flat.changed if text in proof.flat.line(number)]
     made = [m for m in make_mutants(proof.flat.text, found) if m.says == says]
     assert made, sorted(m.says for m in make_mutants(proof.flat.text, found))
-    return proof.fate(made[0])
+    return proof.run_mutant(made[0])
 
 
 @pytest.mark.parametrize(
@@ -403,7 +403,7 @@ def test_what_becomes_of_an_error(proof, text, says, outcome):
 def test_class_methods_are_found_where_gc_was_frozen(proof):
     gc.freeze()  # it then lists nothing that was there before
     try:
-        found = living(next(iter(proof.runs.values())).pair.module, "")
+        found = find_functions(next(iter(proof.runs.values())).pair.module, "")
     finally:
         gc.unfreeze()
     assert any(name.endswith(".is_custom_code") for name, _ in found.functions)

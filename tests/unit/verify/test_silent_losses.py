@@ -12,7 +12,7 @@ from patchgen.author.declare.registry import find_part_checks
 from patchgen.verifying.case_runner import CaseRunner
 from patchgen.verifying.cases import select_cases
 from patchgen.verifying.mutation.mutations import Mutant
-from patchgen.verifying.mutation.prove import living, plant_mutant
+from patchgen.verifying.mutation.prove import find_functions, plant_mutant
 from tests.gallery import BY_NAME
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
@@ -104,6 +104,6 @@ def test_it_is_seen(name):
     error = Mutant(name, line, function, start, start + len(right), wrong, line)
     # What is collected no more is found too: the command line freezes what it imported.
     gc.freeze()
-    with plant_mutant(living(module, text), error):
+    with plant_mutant(find_functions(module, text), error):
         result = CaseRunner(BY_NAME[variant]).run(case)
     assert result.status == "FAIL", result.note
