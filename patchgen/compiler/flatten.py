@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from patchgen.budget import OUTPUT, exceeded, is_unlimited, limit_work
@@ -76,9 +77,7 @@ def trace(path: Path, env: Environment, settings: Settings) -> Traced:
         result = _finish(_make_draft(steps, path, env, settings))
     except PatchgenError as error:
         return Traced(Flattened(problems=problems_of(error)))
-    matches: list[EditMatch] = []
-    for merged in steps.merged.values():
-        matches += merged.edits
+    matches = chain.from_iterable(merged.edits for merged in steps.merged.values())
     return Traced(result, tuple(matches))
 
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 import ast
 import functools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from patchgen.syntax.bound import bound_by, bound_names
 from patchgen.syntax.exports import is_list_of_strings, read_exports
@@ -114,12 +115,12 @@ class ModuleIndex:
     @functools.cached_property
     def _by_name(self) -> Mapping[str, tuple[Block, ...]]:
         """The blocks that bind each name, in order: a file may have thousands of both."""
-        return _group((name, block) for block in self.blocks for name in block.defines)
+        return _group(self.blocks, lambda block: block.defines)
 
     @functools.cached_property
     def _importers(self) -> Mapping[str, tuple[Block, ...]]:
         """The blocks that import each name, in order."""
-        return _group((item.bound, block) for block in self.blocks for item in block.imports)
+        return _group(self.blocks, lambda block: [item.bound for item in block.imports])
 
     @functools.cached_property
     def by_first_line(self) -> Mapping[int, Block]:
@@ -164,14 +165,16 @@ class ModuleIndex:
         """
         first = self.binders(name)[0]
         last = self.binders(name)[-1]
-        between = [block for block in self.blocks if first.first < block.first <= last.first]
-        reads = (read for block in between for read in block.references)
-        return any(read.name == name and read.eager for read in reads)
+        for block in self.blocks:
+            if first.first < block.first <= last.first:
+                if any(read.name == name and read.eager for read in block.references):
+                    return True
+        return False
 
     @functools.cached_property
     def imports(self) -> tuple[Import, ...]:
         """What the module imports at its top level, guarded imports included, in order."""
-        return tuple(item for block in self.blocks for item in block.imports)
+        return tuple(chain.from_iterable(block.imports for block in self.blocks))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -200,11 +203,14 @@ class ModuleIndex:
         return [block for block in self.blocks if block.is_of_exports]
 
 
-def _group(pairs: Iterable[tuple[str, Block]]) -> dict[str, tuple[Block, ...]]:
+def _group(
+    blocks: Iterable[Block], names_of: Callable[[Block], Iterable[str]]
+) -> dict[str, tuple[Block, ...]]:
     """The blocks of each name, each of them once."""
     groups: dict[str, dict[int, Block]] = {}
-    for name, block in pairs:
-        groups.setdefault(name, {})[id(block)] = block
+    for block in blocks:
+        for name in names_of(block):
+            groups.setdefault(name, {})[id(block)] = block
     return {name: tuple(blocks.values()) for name, blocks in groups.items()}
 
 

@@ -57,6 +57,7 @@ def is_list_of_strings(text: str) -> bool:
                 pass
             case _:
                 return False
-        if not all(isinstance(part, kinds) for value in values for part in ast.walk(value)):
-            return False
+        for value in values:
+            if not all(isinstance(part, kinds) for part in ast.walk(value)):
+                return False
     return True

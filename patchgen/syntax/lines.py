@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import tokenize
+
+from patchgen.syntax.text import read_tokens
 
 # Tokens that stand between statements, or in lines that say nothing to Python.
 _LAYOUT = {
@@ -24,7 +25,7 @@ def code_lines(text: str) -> int:
     """
     lines: set[int] = set()
     statement: list[tokenize.TokenInfo] = []
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+    for token in read_tokens(text):
         if token.type in _LAYOUT:
             continue
         # NEWLINE ends a logical line, which may span several physical ones.

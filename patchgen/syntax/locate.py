@@ -204,8 +204,9 @@ class Environment:
         path = Environment.look(self, "module", module.decode())
         files = [path]
         if os.path.basename(path) == "__init__.py":
-            tree = os.walk(os.path.dirname(path))
-            files = [os.path.join(top, name) for top, _, names in tree for name in names]
+            files = []
+            for top, _, names in os.walk(os.path.dirname(path)):
+                files += [os.path.join(top, name) for name in names]
         for file in files:
             if not file.endswith(".py"):
                 continue
@@ -269,9 +270,12 @@ class Environment:
             archives = ", ".join(map(str, self.archives))
             return f"{says}; zip and egg files are not read: {archives}" if archives else says
         place = ".".join(parents) or f"the folder {roots[0].name}"
-        # An empty folder answers with the empty text.
-        listed = [self.look("names", folder) for folder in folders]
-        names = [name for text in listed if text for name in text.split("\n")]
+        names: list[str] = []
+        for folder in folders:
+            listed = self.look("names", folder)
+            # An empty folder answers with the empty text.
+            if listed:
+                names += listed.split("\n")
         # It has the name, but is a pipe, or a link to nowhere.
         if missing in names:
             return f"what {place} has of the name {missing} is no file that can be read"
@@ -358,4 +362,4 @@ def search_path() -> list[str]:
     # With `-P`, Python has added nothing, and the first entry is somebody's choice.
     if entries and entries[0] in started_in and not sys.flags.safe_path:
         entries = entries[1:]
-    return [*(entry for entry in entries if entry), own]
+    return [*filter(None, entries), own]

@@ -105,7 +105,7 @@ class _Walker:
                 self._bind(parameter.name, parameter, scope)
         arguments = function.args
         positional = list_positional(arguments)
-        starred = [arg for arg in (arguments.vararg, arguments.kwarg) if arg]
+        starred = filter(None, (arguments.vararg, arguments.kwarg))
         for arg in [*positional, *arguments.kwonlyargs, *starred]:
             self._bind(arg.arg, arg, scope)
         self._visit_all(list_body(function), scope)

@@ -11,10 +11,12 @@ import codecs
 import functools
 import gc
 import hashlib
+import io
 import re
 import sys
+import tokenize
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -268,6 +270,11 @@ def _parse_safely(parse: Callable[[], _T], name: str) -> _T:
     finally:
         if collecting:
             gc.enable()
+
+
+def read_tokens(text: str) -> Iterator[tokenize.TokenInfo]:
+    """The tokens of `text`; the iterator raises `tokenize.TokenError` for what is no Python."""
+    return tokenize.generate_tokens(io.StringIO(text).readline)
 
 
 def count_words(word: str, text: str, behind: str = "") -> int:

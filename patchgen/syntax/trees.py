@@ -132,8 +132,7 @@ def list_positional(arguments: ast.arguments) -> list[ast.arg]:
 
 def list_defaults(arguments: ast.arguments) -> list[ast.expr]:
     """The defaults that are written: `ast` has None for a keyword-only parameter without one."""
-    keyword_only = [default for default in arguments.kw_defaults if default is not None]
-    return [*arguments.defaults, *keyword_only]
+    return [*arguments.defaults, *filter(None, arguments.kw_defaults)]
 
 
 def list_arguments(call: ast.Call) -> list[ast.expr]:

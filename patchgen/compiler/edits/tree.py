@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import ast
 import functools
-import io
 import tokenize
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, cast
 
 import libcst as cst
@@ -25,6 +25,7 @@ from patchgen.compiler.merge.text import INDENT
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.errors import Location, PatchgenError
 from patchgen.syntax.fragments import Fragment, parse_fragment, split_lines
+from patchgen.syntax.text import read_tokens
 from patchgen.syntax.trees import Function, children, position_of
 
 Position = tuple[int, int]
@@ -259,7 +260,7 @@ def _count_brackets(text: str) -> int:
         return every
     # Inside strings there are no tokens of brackets.
     depth = most = 0
-    for token in tokenize.generate_tokens(io.StringIO(f"{_HEAD}{text}").readline):
+    for token in read_tokens(f"{_HEAD}{text}"):
         if token.type == tokenize.OP:
             depth += (token.string in "([{") - (token.string in ")]}")
             most = max(most, depth)
@@ -272,8 +273,5 @@ def _count_levels(text: str) -> int:
     nodes = list[ast.AST](parse_fragment(text).nodes)
     while nodes:
         levels += 1
-        inner: list[ast.AST] = []
-        for node in nodes:
-            inner += children(node)
-        nodes = inner
+        nodes = list(chain.from_iterable(map(children, nodes)))
     return levels

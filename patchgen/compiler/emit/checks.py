@@ -399,8 +399,7 @@ def explain_misfit(call: ast.Call, callee: Function, *, is_bound: bool) -> str |
     if len(filled) > len(positional) and signature.vararg is None:
         return f"takes {len(positional)} positional arguments and gets {len(filled)}"
     today = find_old_names(callee)
-    written = [keyword.arg for keyword in call.keywords if keyword.arg]
-    keywords = [today.get(keyword, keyword) for keyword in written]
+    keywords = [today.get(each.arg, each.arg) for each in call.keywords if each.arg]
     named = {parameter.arg for parameter in (*signature.args, *signature.kwonlyargs)}
     if signature.kwarg is None and not takes_any:
         for keyword in keywords:

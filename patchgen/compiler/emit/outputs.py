@@ -183,8 +183,10 @@ def _validate_file(
         default=Location(source.path),
     )
     places = {"": declared, **_list_places(builder)}
-    merged = [block for block in module.blocks if block.kind == "class"]
-    origins = {block.name: (block.origin.module, block.origin.name) for block in merged}
+    origins = {}
+    for block in module.blocks:
+        if block.kind == "class":
+            origins[block.name] = (block.origin.module, block.origin.name)
     problems = validate(file, overrides, env, places, origins, beside)
     # A parent that Python itself refuses is not patchgen's mistake.
     if any(problem.code == "PG404" for problem in problems):

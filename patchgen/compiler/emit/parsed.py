@@ -487,8 +487,7 @@ def parse_output(text: str) -> Parsed:
         functions |= {node.name: node for node in inside.functions}
         foreign |= inside.foreign
         bound.update(inside.bound)
-    definitions = [node for node in body if isinstance(node, Function | ast.ClassDef)]
-    defined = Counter(node.name for node in definitions)
+    defined = Counter(node.name for node in body if isinstance(node, Function | ast.ClassDef))
     # What an assignment or an import binds as well may be anything.
     for name in bound - defined:
         classes.pop(name, None)

@@ -155,11 +155,12 @@ def _raise_collision(
 
 
 def _refuse_imported(block: FlatBlock, imports: dict[str, Dependency], builder: Builder) -> None:
-    for name in [name for name in block.defines if name in imports]:
-        origin = f"imported as {imports[name].symbol} for {imports[name].home}"
-        what = f"{name} is defined in {block.block_id.module} and {origin}"
-        lesser = builder.naming.lesser(block.symbol, imports[name].symbol)
-        raise NameClash(lesser, block.place, what, "rename one of them")
+    for name in block.defines:
+        if name in imports:
+            origin = f"imported as {imports[name].symbol} for {imports[name].home}"
+            what = f"{name} is defined in {block.block_id.module} and {origin}"
+            lesser = builder.naming.lesser(block.symbol, imports[name].symbol)
+            raise NameClash(lesser, block.place, what, "rename one of them")
 
 
 def _refuse_hidden_builtins(blocks: tuple[FlatBlock, ...], imports: dict[str, Dependency]) -> None:

@@ -140,8 +140,9 @@ def _refuse_overwriting(blocks: tuple[FlatBlock, ...]) -> None:
         size = len(reached)
         for _, function in functions:
             if function.name in reached:
-                calls = [node for node in walk(function) if isinstance(node, ast.Call)]
-                reached |= {ast.unparse(call.func).rpartition(".")[2] for call in calls}
+                for node in walk(function):
+                    if isinstance(node, ast.Call):
+                        reached.add(ast.unparse(node.func).rpartition(".")[2])
     for block, function in functions:
         if function.name in reached and "_is_hf_initialized" not in ast.unparse(function):
             for node in _find_writes(function, block):

@@ -35,7 +35,7 @@ def render_header(gathered: Gathered, builder: Builder) -> str:
     parents: Sequence[str] = [gathered.base] if gathered.base else plan.parents
     sources = (plan.modular.source.module, *parents, *find_origins(gathered.blocks, plan))
     texts = [_find_first_comment(builder.index(module)) for module in sources]
-    return "#\n".join(dict.fromkeys(text for text in texts if text))
+    return "#\n".join(dict.fromkeys(filter(None, texts)))
 
 
 def find_origins(blocks: Sequence[FlatBlock], plan: ModulePlan) -> tuple[str, ...]:

@@ -168,8 +168,9 @@ def _list_below(model: FlatBlock, gathered: Gathered) -> list[str]:
     names = [model.name]
     # The list grows while it is walked.
     for name in names:
-        derived = [each for each, above in bases.items() if name in above]
-        names += [each for each in derived if each not in names]
+        for heir, above in bases.items():
+            if name in above and heir not in names:
+                names.append(heir)
     return names
 
 
@@ -317,9 +318,10 @@ def _list_inner(taken: Sequence[_Taken], methods: Sequence[_Method]) -> Iterator
     for each in taken:
         each.is_filled_by(methods)
         inside = list(_walk_to(join(each.names.values()), each.module))
-        for module in [module for module in inside if not is_filled(module)]:
-            name = module.kind.name.removeprefix("torch.")
-            yield replace(each, name=name, module=module)
+        for module in inside:
+            if not is_filled(module):
+                name = module.kind.name.removeprefix("torch.")
+                yield replace(each, name=name, module=module)
 
 
 def _walk_to(kinds: Values, module: Object) -> Iterator[Object]:

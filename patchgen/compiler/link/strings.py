@@ -13,7 +13,6 @@ A `TextChange` replaces bytes of one line; no change adds or removes a line.
 from __future__ import annotations
 
 import ast
-import io
 import itertools
 import re
 import tokenize
@@ -22,6 +21,7 @@ from typing import NamedTuple
 
 from patchgen.compiler.plan.model import Edit
 from patchgen.syntax.annotations import find_annotations, last_name, quoted_annotations
+from patchgen.syntax.text import read_tokens
 from patchgen.syntax.trees import list_arguments, mentions, parse_once, position_of, walk
 
 _LISTS = frozenset({"__all__", "_no_split_modules", "no_split_modules"})
@@ -153,7 +153,7 @@ def apply_changes(lines: Iterable[str], changes: set[TextChange]) -> tuple[str, 
 def find_words(text: str, words: Iterable[str]) -> Iterator[tuple[int, int, str, bool]]:
     """Line, byte and text of each of `words` in a string or comment, and whether in a comment."""
     pattern = _compile_words(words)
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+    for token in read_tokens(text):
         if token.type not in _TEXT_TOKENS:
             continue
         first_line, column = token.start

@@ -14,7 +14,6 @@ Otherwise the method is kept under a private name (`supers`).
 from __future__ import annotations
 
 import ast
-import io
 import textwrap
 import tokenize
 from collections.abc import Sequence
@@ -40,6 +39,7 @@ from patchgen.syntax.bound import (
     own_nodes,
 )
 from patchgen.syntax.fragments import Fragment
+from patchgen.syntax.text import read_tokens
 from patchgen.syntax.trees import (
     Function,
     decorator_names,
@@ -149,7 +149,7 @@ def _read_comments(code: Fragment, statement: ast.stmt) -> list[str]:
     if not any("#" in line for line in lines):
         return []
     text = textwrap.dedent("".join(lines))
-    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    tokens = read_tokens(text)
     return [token.string for token in tokens if token.type == tokenize.COMMENT]
 
 

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import io
 import tokenize
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -38,6 +37,7 @@ from patchgen.facts.decorators import GIVEN_BY_STRICT
 from patchgen.syntax.bound import local_names
 from patchgen.syntax.errors import Location, PatchgenError, Problem, did_you_mean
 from patchgen.syntax.fragments import Fragment
+from patchgen.syntax.text import read_tokens
 from patchgen.syntax.trees import (
     Function,
     decorator_names,
@@ -327,7 +327,7 @@ def _read_receiver(node: ast.stmt) -> str:
 
 @functools.lru_cache(maxsize=128)  # Each member that is kept asks for those of the same classes.
 def _identifiers_in(text: str) -> frozenset[str]:
-    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    tokens = read_tokens(text)
     return frozenset(token.string for token in tokens if token.type == tokenize.NAME)
 
 

@@ -11,13 +11,13 @@ text says what was meant.
 from __future__ import annotations
 
 import ast
-import io
 import tokenize
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from patchgen.syntax.blocks import first_line
 from patchgen.syntax.fragments import Fragment, split_lines
+from patchgen.syntax.text import read_tokens
 from patchgen.syntax.trees import Function
 
 INDENT = "    "
@@ -79,7 +79,7 @@ def _find_string_lines(text: str) -> frozenset[int]:
     ends = {"FSTRING_END", "TSTRING_END"}
     inside: set[int] = set()
     opened: list[int] = []
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+    for token in read_tokens(text):
         name = tokenize.tok_name[token.type]
         if name == "STRING":
             inside.update(range(token.start[0] + 1, token.end[0] + 1))
@@ -146,8 +146,9 @@ def find_colon(code: Fragment, line: int, column: int) -> tuple[int, int]:
     # A colon in brackets belongs to an annotation or a slice.
     depth = 0
     text = code.text[code.line_span(line, line)[0] + column :]
-    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
-    for token in (token for token in tokens if token.type == tokenize.OP):
+    for token in read_tokens(text):
+        if token.type != tokenize.OP:
+            continue
         if token.string in "([{":
             depth += 1
         elif token.string in ")]}":

@@ -19,7 +19,7 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
+from itertools import chain, zip_longest
 
 from patchgen.compiler.merge.members import ClassBody, Statement
 from patchgen.compiler.merge.text import INDENT, Splice, splice
@@ -128,9 +128,7 @@ class _Writer:
         if isinstance(statement.node, Function):
             # What a method asks for, it finds when it is called.
             roots = [*statement.node.decorator_list, statement.node.args]
-        changes: list[Splice] = []
-        for root in roots:
-            changes += self._changes(root)
+        changes = chain.from_iterable(map(self._changes, roots))
         return statement.with_text(splice(statement.text, changes))
 
     def _changes(self, node: ast.AST, is_alone: bool = True) -> Iterator[Splice]:

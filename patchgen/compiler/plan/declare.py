@@ -16,6 +16,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from patchgen.compiler.language import check_classes, check_shared
 from patchgen.compiler.plan.bindings import Bindings, is_part
@@ -229,7 +230,7 @@ def _declare(layer: ModuleIndex, name: str, context: _Context) -> Declaration:
     # Asked in any case: a base that does not exist is an error whatever becomes of the class.
     flattens = bindings.flatten_scope.flattens
     asked = [check_class_statement(bindings, b) for b in bases if flattens(b.symbol.module)]
-    unknown = [problem for problem in asked if problem is not None]
+    unknown = list(filter(None, asked))
     chain, rest, obstacle = split(symbol, bases, lineages, context.modules, at)
     # A class belongs into the file that its parents are in: `LlamaConfig` into a configuration.
     kind = MODELING if len(chain) > 1 else kind_of_class(name)
@@ -386,9 +387,7 @@ def find_followed(modular: ModuleIndex, bindings: Bindings) -> dict[str, str]:
     name = next(iter(own))
     what = f"{name} takes the place of nothing in {', '.join(parents)}"
     # The name may be a misspelt one of a parent.
-    known: list[str] = []
-    for index in parents.values():
-        known += index.names
+    known = chain.from_iterable(index.names for index in parents.values())
     hint = did_you_mean(name, known)
     at = modular.source.at(own[name].first)
     raise PatchgenError("PG125", at, f"{what}, and the file declares no class", hint or _HINT)

@@ -130,7 +130,7 @@ def _make_cycle_error(symbol: Symbol, below: tuple[Symbol, ...], at: Location) -
 def c3(sequences: Sequence[Sequence[T]]) -> tuple[T, ...] | None:
     """Python's merge of linearisations, or None when there is none."""
     merged: list[T] = []
-    rows = [row for row in sequences if row]
+    rows = list(filter(None, sequences))
     while rows:
         for row in rows:
             head = row[0]
@@ -140,8 +140,8 @@ def c3(sequences: Sequence[Sequence[T]]) -> tuple[T, ...] | None:
         else:
             return None
         merged.append(head)
-        rest = (row[1:] if row[0] == head else row for row in rows)
-        rows = [row for row in rest if row]
+        rows = [row[1:] if row[0] == head else row for row in rows]
+        rows = list(filter(None, rows))
     return tuple(merged)
 
 

@@ -156,8 +156,9 @@ class Naming:
         """`_LlamaMLPParent`, `_rotate_half_parent`, numbered where that is something else."""
         # The name must be free in every text that the flat file can carry.
         modules = sorted({*self.plan.modules, *self.plan.parents, symbol.module})
-        indexes = [find_index(module, self.plan.layers, self.bindings) for module in modules]
-        text = "".join(index.source.text for index in indexes)
+        text = ""
+        for module in modules:
+            text += find_index(module, self.plan.layers, self.bindings).source.text
         ending = "Parent"
         if name.isupper():
             ending = "_PARENT"
