@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 import functools
 import re
+import textwrap
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 
@@ -51,14 +52,13 @@ class NamedText:
         """
         if not name.lstrip("_")[:1].islower():
             return False
-        return any(
-            _binds(self.text, match.start(), match.end())
-            # The name of a method hides it from no other method.
-            and not (
-                self.text.endswith("\n    def ", 0, match.start()) and _CLASS.search(self.text)
-            )
-            for match in _occurrences(name).finditer(self.text)
-        )
+        for match in _occurrences(name).finditer(self.text):
+            if _binds(self.text, match.start(), match.end()):
+                # The name of a method hides it from no other method.
+                is_inside = self.text.endswith("\n    def ", 0, match.start())
+                if not (is_inside and _CLASS.search(self.text)):
+                    return True
+        return False
 
     @functools.cached_property
     def globals_read(self) -> frozenset[str]:
@@ -162,13 +162,8 @@ class Guarded:
     @property
     def text(self) -> str:
         """The statement with each import on a line."""
-        lines = [
-            # A blank line gets no blanks, which the linter would report.
-            f"    {line}" if line.strip() else line
-            for statement in self.imports
-            for line in f"{statement.leading}{statement.text}".splitlines(keepends=True)
-        ]
-        return f"if {self.test}:\n{''.join(lines)}{self.rest}"
+        imports = "".join(f"{statement.leading}{statement.text}" for statement in self.imports)
+        return f"if {self.test}:\n{textwrap.indent(imports, '    ')}{self.rest}"
 
 
 Statement = Import | Guarded
@@ -186,8 +181,10 @@ def select_imports(
         # All but the imports of the first branch of an `if` is left out.
         statement = _parsed_guard(text.text) if text.guard else _parsed(text.text)
         statements.append(replace(statement, leading=text.leading))
-    imports = [part for statement in statements for part in _imports(statement)]
-    bound = {_bound(name) for statement in imports for name in statement.names}
+    bound: set[str] = set()
+    for statement in statements:
+        for part in _imports(statement):
+            bound.update(map(_bound, part.names))
     # What the test of a guarded import reads counts even if that import is then left out:
     # sam2_video has two such names, which only the linter removes.
     read: set[str] = set()
@@ -244,7 +241,10 @@ def _guard_optional(statements: Sequence[Statement]) -> list[Statement]:
             rest = [statement for statement in rest if not _is_of(statement, package)]
             rest = _importing(rest, check)
             # Without the comments and blank lines above them, as in the shipped files.
-            bare = [replace(part, leading="") for whole in guarded for part in _imports(whole)]
+            bare = []
+            for whole in guarded:
+                for part in _imports(whole):
+                    bare.append(replace(part, leading=""))
             rest.append(Guarded("", f"{check}()", tuple(bare)))
     return rest
 
@@ -303,11 +303,10 @@ def _parsed_guard(text: str) -> Guarded:
     node = parse_text(text, "guard").body[0]
     assert isinstance(node, ast.If)
     lines = text.splitlines(keepends=True)
-    imports = [
-        _parsed("".join(lines[inner.lineno - 1 : inner.end_lineno]))
-        for inner in node.body
-        if isinstance(inner, ast.Import | ast.ImportFrom)
-    ]
+    imports = []
+    for inner in node.body:
+        if isinstance(inner, ast.Import | ast.ImportFrom):
+            imports.append(_parsed("".join(lines[inner.lineno - 1 : inner.end_lineno])))
     # As it stands there, because `ast.unparse` has quotes and brackets of its own.
     test = ast.get_source_segment(text, node.test) or ast.unparse(node.test)
     rest = ""

@@ -12,8 +12,9 @@ the call.  Layout is left to ruff.
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from patchgen.facts.modules import CHECKPOINTED
@@ -186,13 +187,15 @@ def _merged_decorators(child: str, parent: str, at: At, place: tuple[int, int]) 
         what = f"`{_NO_INHERIT}` stands beside other decorators"
         hint = "leave it out: decorators of the modular file replace the parent's"
         raise PatchgenError("PG620", at(*place), what, hint)
-    decorators, inherited = (
-        [text for text in re.split(r"^(?=[ \t]*@)", texts, flags=re.MULTILINE) if text]
-        for texts in (child, parent)
-    )
-    if all(map(_names_old_parameters, decorators)):
-        return "".join([*(text for text in inherited if not _names_old_parameters(text)), child])
+    if all(map(_names_old_parameters, _split_decorators(child))):
+        others = itertools.filterfalse(_names_old_parameters, _split_decorators(parent))
+        return "".join([*others, child])
     return child
+
+
+def _split_decorators(texts: str) -> Iterator[str]:
+    """The decorators one by one, with the lines of each."""
+    return filter(None, re.split(r"^(?=[ \t]*@)", texts, flags=re.MULTILINE))
 
 
 def _names_old_parameters(decorator: str) -> bool:

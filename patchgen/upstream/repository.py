@@ -15,6 +15,7 @@ from __future__ import annotations
 import functools
 import gc
 import hashlib
+import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -140,11 +141,11 @@ class _Run:
         for path in self.order.stuck:
             self.results_of[path] = _on_cycle(path, self.order.cycle, self.env)
         # All at once, and against the disk: if the tree is right, this is all there is to do.
-        waiting = sorted(path for level in self.order.levels for path in level)
-        self._convert([path for path in waiting if self._has_parents(path)])
+        waiting = sorted(itertools.chain.from_iterable(self.order.levels))
+        self._convert(list(filter(self._has_parents, waiting)))
         # From the files without parents upwards, so that each is converted once more at most.
         for level in self.order.levels:
-            self._convert([path for path in level if self._is_outdated(path)])
+            self._convert(list(filter(self._is_outdated, level)))
             for path in level:
                 texts = self.results_of[path].texts
                 for kind, text in texts.items():
@@ -158,10 +159,10 @@ class _Run:
 
         Converting finds out which one is needed.
         """
-        return all(
-            any(self.files.on_disk(_output(needed, kind)) is not None for kind in KINDS)
-            for needed in self.order.needs[path]
-        )
+        for needed in self.order.needs[path]:
+            if all(self.files.on_disk(_output(needed, kind)) is None for kind in KINDS):
+                return False
+        return True
 
     def _is_outdated(self, path: Path) -> bool:
         result = self.results_of.get(path)
@@ -196,29 +197,25 @@ def _convert_batch(
 ) -> dict[Path, Result]:
     """Convert `paths`, none of which needs another, and format the results in one call."""
     results = {path: _convert_one(path, files, env) for path in paths}
-    texts = {
-        _in_package(_output(path, kind)): text
-        for path, result in results.items()
-        for kind, text in result.texts.items()
-    }
+    texts = {}
+    for path, result in results.items():
+        for kind, text in result.texts.items():
+            texts[_in_package(_output(path, kind))] = text
     # To start ruff takes longer than to format a file.
     styled = style(texts, threads)
     for path, raw in results.items():
         outputs = {_in_package(_output(path, kind)): kind for kind in raw.texts}
-        problems = sorted(
-            Problem(
-                Location(env.display_path(_output(path, outputs[fault.path])), fault.line, 1),
-                fault.code,
-                fault.what,
-            )
-            for fault in styled.faults
-            if fault.path in outputs
-        )
+        problems = []
+        for fault in styled.faults:
+            if fault.path in outputs:
+                output = _output(path, outputs[fault.path])
+                at = Location(env.display_path(output), fault.line, 1)
+                problems.append(Problem(at, fault.code, fault.what))
         # All or none: its other outputs may import from the one that is wrong.
         if problems:
-            results[path] = replace(raw, texts={}, problems=tuple(problems))
+            results[path] = replace(raw, texts={}, problems=tuple(sorted(problems)))
         else:
-            formatted = {kind: styled.texts[output] for output, kind in outputs.items()}
+            formatted = {kind: styled.texts[name] for name, kind in outputs.items()}
             results[path] = replace(raw, texts=formatted)
     return results
 
@@ -231,13 +228,11 @@ def _convert_one(path: Path, files: Files, env: Environment) -> Result:
             texts = {output.kind: output.text for output in convert(path, files.text)}
             return Result(texts, dict(asked))
         except PatchgenError as error:
-            problems = tuple(
-                replace(
-                    problem,
-                    at=replace(problem.at, path=env.display_path(Path(problem.at.path))),
-                )
-                for problem in problems_of(error)
-            )
+            moved = []
+            for problem in problems_of(error):
+                at = replace(problem.at, path=env.display_path(Path(problem.at.path)))
+                moved.append(replace(problem, at=at))
+            problems = tuple(moved)
         # Other files may still fit.
         except MemoryError:
             what = "there is not enough memory to flatten it"
@@ -251,12 +246,13 @@ def _convert_one(path: Path, files: Files, env: Environment) -> Result:
 
 def _flattened(path: Path, result: Result, env: Environment) -> Flattened:
     """`result` as the project takes it; parents are given as files."""
-    parents = tuple(
-        UsedSymbol(".".join(read.with_suffix("").parts[-2:]), digest, env.display_path(read))
-        for read, digest in sorted(result.reads.items())
+    used = []
+    for read, digest in sorted(result.reads.items()):
         # The tables of `auto` are read for every file, and are nobody's parent.
-        if read != path and read.parent.name != "auto"
-    )
+        if read != path and read.parent.name != "auto":
+            symbol = ".".join(read.with_suffix("").parts[-2:])
+            used.append(UsedSymbol(symbol, digest, env.display_path(read)))
+    parents = tuple(used)
     summary = Summary(parents=tuple(parent.symbol for parent in parents))
     files = tuple(
         FlatFile(kind, _output(path, kind).name, text, parents, summary=summary)
@@ -352,4 +348,4 @@ def partition(paths: Sequence[Path], sizes: Callable[[Path], int], parts: int) -
         number = min(number, parts - 1)
         partitioned[number].append(path)
         done += size
-    return [part for part in partitioned if part]
+    return list(filter(None, partitioned))

@@ -289,12 +289,12 @@ def _definitions(text: str) -> Iterator[tuple[int, int, int, str, str]]:
 
     For each: where its decorators and it begin, where the next statement begins, keyword and name.
     """
-    starts = [
-        match
-        for match in _START.finditer(text)
+    starts = []
+    for match in _START.finditer(text):
+        at = match.start()
         # A string is no start, unless a statement begins with it.
-        if text[at := match.start()] != "#" and (not at or text[at - 1] == "\n")
-    ]
+        if text[at] != "#" and (not at or text[at - 1] == "\n"):
+            starts.append(match)
     ends = [match.start() for match in starts[1:]] + [len(text)]
     first_decorator: int | None = None
     for match, after in zip(starts, ends, strict=True):
