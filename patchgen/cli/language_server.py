@@ -84,8 +84,7 @@ def _publish(ls: LanguageServer, uri: str) -> None:
     with staged(project, path, document.source.encode()) as (moved, copy):
         modular = make_modular(moved, copy)
         (outcome,) = flatten_group(Cache(moved, on=False), STRICT, [modular])
-    warnings = [warning for output in outcome.outputs for warning in output.warnings]
-    problems = [*outcome.problems, *warnings]
+    problems = [*outcome.problems, *outcome.warnings]
     diagnostics = [_diagnose(p, modular.display_path, document.lines) for p in problems]
     ls.text_document_publish_diagnostics(
         types.PublishDiagnosticsParams(uri, diagnostics, document.version)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tokenize
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 from patchgen import disk
@@ -51,6 +52,8 @@ def _row(outcome: Outcome, verdicts: Sequence[Verdict]) -> dict[str, Any]:
         declared = code_lines(disk.read_bytes(outcome.modular.path).decode(errors="replace"))
     except (tokenize.TokenError, SyntaxError):
         declared = 0  # the file changed after its outputs were made: its status says that
+    classes = chain.from_iterable(output.summary.classes for output in outputs)
+    parents = chain.from_iterable(output.summary.parents for output in outputs)
     return {
         "variant": outcome.modular.path.stem.removeprefix("modular_"),
         "modular": outcome.modular.display_path,
@@ -61,6 +64,6 @@ def _row(outcome: Outcome, verdicts: Sequence[Verdict]) -> dict[str, Any]:
         "compared": any(output.diff_digest for output in outputs),
         "status": bad[0] if bad else Status.OK.value,
         "outputs": [verdict.display_path for verdict in verdicts],
-        "classes": [name for output in outputs for name in output.summary.classes],
-        "parents": list(dict.fromkeys(p for output in outputs for p in output.summary.parents)),
+        "classes": list(classes),
+        "parents": list(dict.fromkeys(parents)),
     }

@@ -58,9 +58,11 @@ def complete_variants(
     from patchgen.project.files import Project, discover
 
     project = Project(find_config([Path.cwd()]))
-    stems = [modular.path.stem for modular in discover(project).modulars]
-    names = [stem.removeprefix("modular_") for stem in stems]
-    items = [CompletionItem(name) for name in names if name.startswith(incomplete)]
+    items = []
+    for modular in discover(project).modulars:
+        name = modular.path.stem.removeprefix("modular_")
+        if name.startswith(incomplete):
+            items.append(CompletionItem(name))
     return [*items, CompletionItem(incomplete, type="file")]
 
 

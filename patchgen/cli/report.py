@@ -75,7 +75,7 @@ def print_checked(
 
     `linted` has the findings of lint, each of which fails.
     """
-    of_lint = {problem for outcome in linted for problem in outcome.problems}
+    of_lint = set[Problem]().union(*(outcome.problems for outcome in linted))
     findings = capped(sorted(of_lint.union(report.findings)) if of_lint else report.findings)
     notes = _notes_without_output(report)
     page = Page(report, findings, notes, drifts, style, _base(project))
@@ -155,7 +155,7 @@ def _write(page: Page) -> None:
 def _notes_without_output(report: Report) -> tuple[Note, ...]:
     """The notes on modular files that have no output: they are repeated until that is fixed."""
     outputs = [verdict.output for verdict in report.verdicts if verdict.output is not None]
-    of_outputs = {note for output in outputs for note in output.notes}
+    of_outputs = set[Note]().union(*(output.notes for output in outputs))
     return tuple(note for note in report.notes if note not in of_outputs)
 
 

@@ -123,9 +123,8 @@ class Session:
 
     def drift(self, report: Report) -> tuple[Drift, ...]:
         """Whether the recorded variants fit the release at `--package-root`."""
-        if self.project.package_root is None or not any(
-            modular.recorded for modular in self.selection.modulars
-        ):
+        has_records = any(modular.recorded for modular in self.selection.modulars)
+        if self.project.package_root is None or not has_records:
             return ()
         # Imported here: most runs compare with no other release.
         from patchgen.project.drift import find_drift

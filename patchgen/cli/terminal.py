@@ -84,7 +84,7 @@ def _put(text: str, stream: TextIO) -> None:
 
 def paint(text: str) -> str:
     """`text` with the places and codes of findings, their hints, and diffs in colour."""
-    return "".join(_paint_line(line) for line in text.splitlines(keepends=True))
+    return "".join(map(_paint_line, text.splitlines(keepends=True)))
 
 
 def _paint_line(line: str) -> str:

@@ -112,7 +112,7 @@ class Cache:
         # What the gate compares and what is written are the same.
         if any(digest_of(made["texts"][file.name]) != digest for file, digest in outcome.files):
             return None
-        outputs = tuple(_output(item) for item in made["outputs"])
+        outputs = tuple(map(_output, made["outputs"]))
         return replace(outcome, outputs=outputs, texts=made["texts"])
 
     def load_answers(self, modular: Modular) -> Answers:
@@ -276,8 +276,8 @@ def _outcome(modular: Modular, stored: Mapping[str, Any]) -> Outcome:
     return Outcome(
         modular,
         stored["digest"],
-        tuple(_output(item) for item in stored["outputs"]),
-        tuple(_problem(item) for item in stored["problems"]),
+        tuple(map(_output, stored["outputs"])),
+        tuple(map(_problem, stored["problems"])),
         tuple(map(Read._make, stored["reads"])),
         tuple(map(Lookup._make, stored["lookups"])),
         tuple(Override(**{**item, "at": Location(**item["at"])}) for item in stored["overrides"]),
@@ -289,7 +289,7 @@ def _output(item: Mapping[str, Any]) -> Output:
     values = {
         "notes": tuple(Note(Location(**note["at"]), note["what"]) for note in item["notes"]),
         "summary": Summary(tuple(summary["classes"]), tuple(summary["parents"])),
-        "warnings": tuple(_problem(warning) for warning in item["warnings"]),
+        "warnings": tuple(map(_problem, item["warnings"])),
         "parents": tuple(UsedSymbol(**used) for used in item["parents"]),
     }
     return Output(**{**item, **values})

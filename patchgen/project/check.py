@@ -79,9 +79,7 @@ def examine(
     """The verdict on every output of `outcomes`, and on what is there and should not be."""
     clashes = find_clashes(outcomes)
     # Outputs of a file with problems are not judged: `convert` would not write them either.
-    sound = [
-        outcome for outcome in outcomes if not outcome.problems and outcome.modular not in clashes
-    ]
+    sound = [each for each in outcomes if not each.problems and each.modular not in clashes]
     files, unreadable = look_at_outputs(project, sound)
     fresh = _with_texts(sound, files, evidence)
     verdicts: list[Verdict] = []

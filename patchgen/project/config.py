@@ -63,8 +63,11 @@ def nearest_config(folder: Path, read: Read | None = None) -> Config | None:
     `read` and what it raises are those of `find_config`.
     """
     read = read or read_config
-    found = (config for place in (folder, *folder.parents) if (config := read(place)) is not None)
-    return next(found, None)
+    for place in (folder, *folder.parents):
+        config = read(place)
+        if config is not None:
+            return config
+    return None
 
 
 def home_of(folder: Path) -> Path:
@@ -122,7 +125,9 @@ def make_config(section: object, home: Path) -> Config:
     """
     if not isinstance(section, dict):
         raise PatchgenError("PG901", Location(FILE), f"[{TABLE}] must be a table")
-    problems = [problem for key, value in section.items() for problem in _problems(key, value)]
+    problems: list[Problem] = []
+    for key, value in section.items():
+        problems += _problems(key, value)
     for text in _texts_in(section):
         if not text.isprintable():
             what = f"{TABLE}: {text!r} has an invisible character"

@@ -136,9 +136,13 @@ def _collect_changes(
     project: Project, report: Report, verdicts: Sequence[Verdict]
 ) -> tuple[list[Change], set[str], list[Problem]]:
     """What repairs `verdicts`, the outputs that it repairs, and what stands in the way."""
-    outcomes = {outcome.modular.display_path: outcome for outcome in report.outcomes}
+    outcomes = {}
     # What this run makes, by path: a file that was read may be written by now.
-    digests = {str(path): digest for o in report.outcomes for path, digest in o.files}
+    digests = {}
+    for outcome in report.outcomes:
+        outcomes[outcome.modular.display_path] = outcome
+        for path, digest in outcome.files:
+            digests[str(path)] = digest
     changes: list[Change] = []
     repaired: set[str] = set()
     problems: list[Problem] = []
@@ -176,7 +180,9 @@ def _records_after(
     records = {**lock.read_lock(lock_of(project, root))}
     base = lock.base_of(project, root)
     outcomes = {outcome.modular.display_path: outcome for outcome in report.outcomes}
-    expected = {path for outcome in report.outcomes for path, _ in outcome.files}
+    expected: set[Path] = set()
+    for each in report.outcomes:
+        expected.update(path for path, _ in each.files)
     for verdict in report.verdicts:
         is_repaired = verdict.display_path in repaired
         if verdict.status is Status.ORPHANED:

@@ -65,7 +65,7 @@ class Project:
     @property
     def writable(self) -> tuple[Path, ...]:
         """The folders below which a run may write."""
-        return tuple(root for root in (self.home, self.out, self.package_root) if root is not None)
+        return tuple(filter(None, (self.home, self.out, self.package_root)))
 
     def environment(self) -> Environment:
         """A fresh view of the modules that modular files may name."""
@@ -149,8 +149,9 @@ def discover(
         problems.append(Problem(Location(FILE), "PG505", what, hint))
     if not paths and not problems:
         # Also where `sources` leaves out the modular files that these folders are for.
-        mapped = [project.home / source for source, _ in project.config.outputs]
-        folders += [output_of(source.resolve()) for source in mapped]
+        for source, _ in project.config.outputs:
+            mapped = project.home / source
+            folders.append(output_of(mapped.resolve()))
     ordered = tuple(sorted(modulars.values()))
     return Selection(ordered, tuple(dict.fromkeys(folders)), tuple(problems), whole=not paths)
 
@@ -256,7 +257,7 @@ def _modular_files(project: Project, top: Path) -> Iterator[Path]:
     # Links to folders are not followed: all below is real.
     for folder, inner, files in os.walk(top.resolve()):
         # `os.walk` goes into what is left of `inner`.
-        inner[:] = sorted(name for name in inner if _is_searched(name))
+        inner[:] = sorted(filter(_is_searched, inner))
         for name in sorted([*files, *inner]):
             if not _LOOKS_MODULAR.fullmatch(name):
                 continue
@@ -276,9 +277,7 @@ def _is_excluded(project: Project, path: Path) -> bool:
     display_path = project.display_path(path)
     # A pattern that fits a folder leaves out all that is in it.
     parts = [display_path, *(parent.as_posix() for parent in Path(display_path).parents)]
-    return any(
-        fnmatch.fnmatch(part, pattern) for part in parts for pattern in project.config.exclude
-    )
+    return any(fnmatch.filter(parts, pattern) for pattern in project.config.exclude)
 
 
 def _nothing_at(project: Project, path: Path) -> Problem:
@@ -308,7 +307,7 @@ def _nothing_at(project: Project, path: Path) -> Problem:
 def _find_linked_folder(top: Path) -> Path | None:
     """The first link to a folder below `top`: what is behind it is not searched."""
     for folder, inner, _ in os.walk(top.resolve()):
-        inner[:] = sorted(name for name in inner if _is_searched(name))
+        inner[:] = sorted(filter(_is_searched, inner))
         for name in inner:
             if os.path.islink(os.path.join(folder, name)):
                 return Path(folder, name)

@@ -251,8 +251,12 @@ _READ_BY_MOST = re.compile(r"(transformers(?!\.models\.)|torch)\b")
 
 def _modules_by_name(packages: Iterable[tuple[str, Mapping[str, str]]]) -> dict[str, str]:
     """The modules of packages by their last names; of two with one name, the last one."""
-    modules = [f"{package}{rest}" for package, files in packages for rest in files]
-    return {module.rpartition(".")[2]: module for module in modules}
+    modules = {}
+    for package, files in packages:
+        for rest in files:
+            module = f"{package}{rest}"
+            modules[module.rpartition(".")[2]] = module
+    return modules
 
 
 def _digest(value: object) -> str:
@@ -416,11 +420,10 @@ def _read_line(output: str, entry: list[Any], shared: Mapping[str, Any], flaw: s
 def _read_table(output: str, entry: dict[str, Any], flaw: str) -> Record:
     """The record of an entry of format 1 or 2."""
     sealed = {key: value for key, value in entry.items() if key != SEAL}
-    used = [
-        UsedSymbol(symbol, str(digest), path)
-        for path, symbols in entry["parents"].items()
-        for symbol, digest in symbols.items()
-    ]
+    used = []
+    for path, symbols in entry["parents"].items():
+        for symbol, digest in symbols.items():
+            used.append(UsedSymbol(symbol, str(digest), path))
     return Record(
         output,
         str(entry["modular"]),

@@ -34,7 +34,9 @@ def find_orphans(
     records: Mapping[Path, Record],
 ) -> tuple[Verdict, ...]:
     """A verdict on every orphan among the records and in the folders of the run."""
-    expected = {path for outcome in outcomes for path, _ in outcome.files}
+    expected: set[Path] = set()
+    for outcome in outcomes:
+        expected.update(path for path, _ in outcome.files)
     # A file that fails today may give its outputs again tomorrow.
     failed = _places(outcome.modular for outcome in outcomes if outcome.problems)
 
@@ -42,30 +44,29 @@ def find_orphans(
         return path not in expected and not _belongs_to(path, failed)
 
     # Few records are orphans; whether the run is about them takes longer to say.
-    recorded = _in_scope(project, [path for path in records if is_orphan(path)], records, selection)
-    paths = expected | {path.with_suffix(end) for path in recorded for end in (".py", ".diff")}
+    recorded = _in_scope(project, list(filter(is_orphan, records)), records, selection)
+    paths = set(expected)
+    for path in recorded:
+        paths.update((path.with_suffix(".py"), path.with_suffix(".diff")))
     # A file may have lost its record, may have been moved away from it, or lost its diff only.
     diffs = {path.with_suffix(".diff") for path in expected} - paths
     loose = {*_generated_files(selection.folders, paths), *filter(is_our_diff, diffs)}
     # An output stands for its diff too.
     beside = {path.with_suffix(".diff") for path in loose if path.suffix == ".py"}
-    unrecorded = sorted(path for path in loose - beside if is_orphan(path))
+    unrecorded = sorted(filter(is_orphan, loose - beside))
     # Looking at all other modular files takes time.
     if not recorded and not unrecorded:
         return ()
     others = _places_of_others(project, selection)
-    return (
-        *(
-            _recorded_orphan(project, path, records[path], selection)
-            for path in recorded
-            if not _belongs_to(path, others)
-        ),
-        *(
-            _loose_orphan(project, path, selection, is_output=path.with_suffix(".py") in expected)
-            for path in unrecorded
-            if not _belongs_to(path, others)
-        ),
-    )
+    verdicts = []
+    for path in recorded:
+        if not _belongs_to(path, others):
+            verdicts.append(_recorded_orphan(project, path, records[path], selection))
+    for path in unrecorded:
+        if not _belongs_to(path, others):
+            is_output = path.with_suffix(".py") in expected
+            verdicts.append(_loose_orphan(project, path, selection, is_output=is_output))
+    return tuple(verdicts)
 
 
 def _places(modulars: Iterable[Modular]) -> _Places:
@@ -83,8 +84,8 @@ def _places_of_others(project: Project, selection: Selection) -> _Places:
 
     Those without `--out` count too.
     """
-    views = (project, replace(project, out=None))
-    places = {place for view in views for place in _places(discover(view).modulars)}
+    places = _places(discover(project).modulars)
+    places |= _places(discover(replace(project, out=None)).modulars)
     # Of the files of the run, it is known what they give.
     return places - _places(selection.modulars)
 
@@ -117,7 +118,7 @@ def _in_scope(
         modular = records[path].modular
         return modular in recorded or (modular, path.parent) in places
 
-    return [path for path in paths if is_of_run(path)]
+    return list(filter(is_of_run, paths))
 
 
 def _recorded_orphan(
@@ -258,7 +259,11 @@ def _entries(folder: Path) -> list[tuple[str, str]]:
         names = sorted(os.listdir(folder))
     except OSError:
         return []
-    return [(stem, dot + ending) for stem, dot, ending in (name.partition(".") for name in names)]
+    entries = []
+    for name in names:
+        stem, dot, ending = name.partition(".")
+        entries.append((stem, dot + ending))
+    return entries
 
 
 def _is_package(folder: Path) -> bool:

@@ -13,6 +13,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -91,7 +92,13 @@ class Outcome:
     @functools.cached_property
     def files(self) -> tuple[tuple[Path, str], ...]:
         """The files of all outputs with their expected digests."""
-        return tuple(file for output in self.outputs for file in files_of(self.modular, output))
+        files = (files_of(self.modular, output) for output in self.outputs)
+        return tuple(chain.from_iterable(files))
+
+    @property
+    def warnings(self) -> list[Problem]:
+        """The warnings of all outputs."""
+        return list(chain.from_iterable(output.warnings for output in self.outputs))
 
 
 def make_outcome(
@@ -120,10 +127,9 @@ def make_outcome(
 
 def with_warnings_as_errors(outcome: Outcome) -> Outcome:
     """`outcome`, without outputs where one of them has a warning."""
-    warnings = [warning for output in outcome.outputs for warning in output.warnings]
-    if not warnings:
+    if not outcome.warnings:
         return outcome
-    errors = (replace(warning, severity="error") for warning in warnings)
+    errors = (replace(warning, severity="error") for warning in outcome.warnings)
     problems = tuple(sorted({*outcome.problems, *errors}))
     # As of any file with an error, the records stay.
     return replace(outcome, outputs=(), problems=problems, overrides=(), texts={})

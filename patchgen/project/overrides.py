@@ -109,11 +109,10 @@ def compare_overrides(
     """
     outcomes = [outcome for outcome in outcomes if outcome.modular.recorded]
     in_run = {outcome.modular.display_path for outcome in outcomes}
-    records = {
-        path: names
-        for path, names in recorded.items()
-        if path in in_run or (not whole and (env.home / path).exists())
-    }
+    records = {}
+    for path, names in recorded.items():
+        if path in in_run or (not whole and (env.home / path).exists()):
+            records[path] = names
     # A file that was moved takes its records along.
     lost = [names for path, names in recorded.items() if path not in records]
     stale: list[StaleOverride] = []

@@ -71,7 +71,7 @@ def find_parents(project: Project, outcomes: Sequence[Outcome]) -> tuple[Parents
     # transformers' own modular files are made from the files beside them.
     others = [outcome for outcome in outcomes if outcome.modular.profile != TRANSFORMERS]
     # Modular files share parents: each is asked for once.
-    reads = {read for outcome in others for read in outcome.reads}
+    reads = set[Read]().union(*(outcome.reads for outcome in others))
     roots = set()
     for root in (".", *project.config.roots):
         folder = project.home / root

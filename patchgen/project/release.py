@@ -31,15 +31,13 @@ def describe_another_release(
     # Nothing is known of an output without a record, or where transformers is not installed.
     if not made_for or made_for == here or not here:
         return ""
-    others = [
-        module
-        for module in parents
-        if shorten(digest_of_file(env.path(module) or "")) != made_from.get(module, "")
-    ]
-    if not others:
-        return ""
-    return (
-        f"{output} was made for transformers {made_for}, and this is {here}, where its parent "
-        f"{others[0]} is another: it may compute something else. `patchgen convert` makes it for "
-        "this release; where that is refused, `patchgen rebase` fits the modular file"
-    )
+    for module in parents:
+        digest = shorten(digest_of_file(env.path(module) or ""))
+        if digest != made_from.get(module, ""):
+            return (
+                f"{output} was made for transformers {made_for}, and this is {here}, where its "
+                f"parent {module} is another: it may compute something else. `patchgen convert` "
+                "makes it for this release; where that is refused, `patchgen rebase` fits the "
+                "modular file"
+            )
+    return ""

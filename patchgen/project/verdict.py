@@ -99,10 +99,11 @@ class Report:
     def findings(self) -> tuple[Problem, ...]:
         """Problems, verdicts that are not ok, and stale overrides, by place."""
         findings = {*self.problems, *self.overrides.unrecorded}
-        findings.update(p for v in self.verdicts if (p := v.problem) is not None)
         findings.update(stale.problem for stale in self.overrides.stale)
-        findings.update(p for parents in self.parents if (p := parents.problem) is not None)
-        findings.update(p for change in self.changes if (p := change.problem) is not None)
+        problems = [verdict.problem for verdict in self.verdicts]
+        problems += [parents.problem for parents in self.parents]
+        problems += [change.problem for change in self.changes]
+        findings.update(filter(None, problems))
         return tuple(sorted(findings))
 
     @property
@@ -234,13 +235,21 @@ def named(symbols: Sequence[str]) -> str:
 
 def _changed_releases(old: str, new: str) -> list[str]:
     """The tools whose release changed, each with both releases."""
-    before, after = (
-        {name: release for name, _, release in (p.partition(" ") for p in text.split(", "))}
-        for text in (old, new)
-    )
-    # The formatter may be another tool by now.
-    return [
-        f"{name} {before.get(name, 'absent')} -> {after.get(name, 'absent')}"
-        for name in sorted({*before, *after})
-        if before.get(name) != after.get(name)
-    ]
+    before = _read_releases(old)
+    after = _read_releases(new)
+    changed = []
+    for name in sorted({*before, *after}):
+        # The formatter may be another tool by now.
+        release = before.get(name, "absent")
+        now = after.get(name, "absent")
+        if release != now:
+            changed.append(f"{name} {release} -> {now}")
+    return changed
+
+
+def _read_releases(text: str) -> dict[str, str]:
+    releases = {}
+    for tool in text.split(", "):
+        name, _, release = tool.partition(" ")
+        releases[name] = release
+    return releases

@@ -49,7 +49,9 @@ GROUPS = {
         "completion": "Print the script that completes what you type in SHELL.",
     },
 }
-COMMANDS = {name: help for group in GROUPS.values() for name, help in group.items()}
+COMMANDS: dict[str, str] = {}
+for _commands in GROUPS.values():
+    COMMANDS |= _commands
 # Commands of earlier versions, with what does the same now; they still work.
 OLD = {
     "diff": "check --diff",

@@ -88,7 +88,9 @@ def new(
     refuse_another(path, text, project.home, force, project.environment().display_path(path))
     if not no_proof and not _is_proved(reply.draft, force):
         return 1
-    notes = [f"note: {part.part}: {missing}" for part in reply.parts for missing in part.missing]
+    notes = []
+    for part in reply.parts:
+        notes += [f"note: {part.part}: {missing}" for missing in part.missing]
     _write(project, path, text, force, notes)
     return 0
 
