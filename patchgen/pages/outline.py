@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -62,7 +63,7 @@ def read_outline(text: str) -> Outline:
     visit(tree, "")
     by_owner: dict[tuple[str, str], int] = {}
     by_text: dict[str, int] = {}
-    often = Counter(word for words in says.values() for word in words)
+    often = Counter(itertools.chain.from_iterable(says.values()))
     for number, words in says.items():
         owner = owners.get(number, "")
         for word in words:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -29,8 +29,11 @@ _COLOURED = (Comment, Keyword, String, Number, Name.Class, Name.Function, Name.D
 def render_page(variant: Variant, verdicts: Sequence[Verdict]) -> str:
     """The page of `variant`."""
     panes = _make_panes(variant)
-    numbers = {file["path"]: file["number"] for pane in panes for file in pane["files"]}
-    changes = [change for output in variant.outputs for change in output.changes]
+    numbers = {}
+    for pane in panes:
+        for file in pane["files"]:
+            numbers[file["path"]] = file["number"]
+    changes = list(chain.from_iterable(output.changes for output in variant.outputs))
     template = _templates().get_template("page.html")
     html = template.render(
         variant=variant,

@@ -232,7 +232,11 @@ def load_checkpoint(model: Any, weights: Mapping[str, torch.Tensor]) -> dict[str
 def _without_ignored(names: Iterable[str], model: Any, kind: str) -> list[str]:
     """The names that the model does not say are to be ignored."""
     patterns = getattr(model, f"_keys_to_ignore_on_load_{kind}", None) or ()
-    return [name for name in names if not any(re.search(each, name) for each in patterns)]
+    kept = []
+    for name in names:
+        if not any(re.search(pattern, name) for pattern in patterns):
+            kept.append(name)
+    return kept
 
 
 def load_saved(folder: Path, side: str, plan: Mapping[str, Any], model: Any) -> Any:

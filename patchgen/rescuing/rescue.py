@@ -225,7 +225,9 @@ def rescue(
     files = port(repository.texts, old, new, repository.settings)
     texts = {name: ported.text for name, ported in files.items()}
     auto_map = auto_map_of(texts, repository.settings, repository.texts)
-    left = [what for ported in files.values() for what in ported.left]
+    left: list[str] = []
+    for ported in files.values():
+        left += ported.left
     result = Rescue(release.version, new.version, files, auto_map, left=left)
     auto = next((auto for auto in AUTO.values() if auto in auto_map), None)
     if auto is None or "AutoConfig" not in auto_map:

@@ -142,7 +142,7 @@ def _of_class(old: type, new: type) -> Iterator[Difference]:
             kind = "method" if code_of(ours[key]) or callable(ours[key]) else "attribute"
             yield _difference(target, module, kind, ours[key])
     if not is_same(old.__bases__, new.__bases__):
-        bases = ", ".join(describe(base) for base in new.__bases__)
+        bases = ", ".join(map(describe, new.__bases__))
         yield Difference(name, module, "class", f"of {bases}", "", "", "other bases")
 
 

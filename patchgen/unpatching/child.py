@@ -72,7 +72,7 @@ class _Run:
 
     def _before_forward(self, module: nn.Module, _args: Any) -> None:
         # What wraps a model runs first: DDP, PEFT, torch.compile.
-        model = next((part for part in module.modules() if _is_pretrained(part)), None)
+        model = next(filter(_is_pretrained, module.modules()), None)
         if model is not None:
             self.end(model, "")
 

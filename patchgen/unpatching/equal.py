@@ -13,6 +13,7 @@ import io
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from types import MethodType
 from typing import Any
@@ -42,12 +43,11 @@ def observe_patched(
         complete_interpreter()
     module = sys.modules[own_module(model)]
     usual = next(base for base in type(model).__mro__ if base.__module__ == module.__name__)
-    heads = [
-        value
-        for value in map(vars(module).get, getattr(module, "__all__", ()))
-        if isinstance(value, type) and issubclass(value, PreTrainedModel)
-        if not value.__name__.endswith("PreTrainedModel")
-    ]
+    heads = []
+    for value in map(vars(module).get, getattr(module, "__all__", ())):
+        if isinstance(value, type) and issubclass(value, PreTrainedModel):
+            if not value.__name__.endswith("PreTrainedModel"):
+                heads.append(value)
     missing = {}
     with _as_built(model, differences):
         for head in dict.fromkeys([usual, *heads]):
@@ -133,14 +133,14 @@ def compare_flat(folder: Path, flat: Path) -> dict[str, dict[str, Any]]:
         try:
             model = getattr(module, path.stem)(state["config"]).eval()
             model.load_state_dict(state["weights"])
-            differing = [
-                differences_of(theirs, observe_step(model, state["inputs"][key], SCENARIOS[key]))
-                for key, theirs in state["observed"].items()
-            ]
+            differing = []
+            for key, theirs in state["observed"].items():
+                ours = observe_step(model, state["inputs"][key], SCENARIOS[key])
+                differing.append(differences_of(theirs, ours))
         except Exception as error:  # each model raises its own
             results[path.stem] = {"error": f"{type(error).__name__}: {error}".splitlines()[0]}
             continue
-        first = max((d for pairs in differing for d in pairs), key=lambda d: d.largest)
+        first = max(chain.from_iterable(differing), key=lambda d: d.largest)
         results[path.stem] = {"largest": max(map(worst, differing)), "where": first.name}
     return results
 

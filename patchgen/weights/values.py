@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from patchgen.facts.modules import MODELING_UTILS
@@ -266,7 +267,7 @@ def distinct(values: Values) -> Values:
 
 
 def join(items: Iterable[Values]) -> Values:
-    return [each for values in items for each in values]
+    return list(chain.from_iterable(items))
 
 
 def list_classes(asked: Any) -> list[Any]:
