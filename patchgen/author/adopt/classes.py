@@ -1,13 +1,16 @@
-"""How a class of the fork is declared: by edits and members over the parent's class, or whole.
+"""Declare a class of the fork: by edits and members over the parent's class, or whole.
 
-A changed method becomes one edit of all its places, and one for each repeated change:
+    parent      def forward(self, x):           declared    @edit("forward")
+                    x = self.act(x)                         def add_scale(self, x):
+                    return self.down(x)                         with old:
+    fork        def forward(self, x):                               x = self.act(x)
+                    x = self.act(x)                             with after:
+                    x = x * self.scale                              x = x * self.scale
+                    return self.down(x)
 
-@edit("forward")
-def add_scale(self, hidden_states, scale: New[float] = 1.0):
-    with old:
-        hidden_states = self.act(hidden_states)
-    with after:
-        hidden_states = hidden_states * scale
+In: the definition of the fork, and what the parent has in its place.  Out: the shortest text that
+declares it.  A method gets one edit with all its changes, or an override, or, if it is an
+`__init__` that only does more at its end, a call of `super()`: whatever takes the fewest lines.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ from patchgen.syntax.fragments import Fragment
 from patchgen.syntax.same import is_documenting, plain_text, plain_texts, without_docstring
 from patchgen.syntax.trees import Function, mentions, short_name
 
+# A line that is copied counts as so many lines: upstream's next change would not reach it.
 _COPIED = 1.3
 
 
@@ -68,30 +72,30 @@ def declare_definition(
 ) -> DeclaredDefinition:
     """The shortest declaration of a class of the fork, or a function or constant as it stands.
 
-    `old` is what the parent has in its place.
+    `old` is what the parent has in its place.  The names that the text reads are added to `words`.
     """
-    whole = Words(words.names)
+    whole_words = Words(words.names)
     text: list[str] = []
     for node in new.nodes:
-        text += whole.statements([node], 0)
+        text += whole_words.statements([node], 0)
     is_class = old is not None and new.kind == old.kind == "class"
     if old is not None and is_class and new.name not in doubts.whole:
-        over = Words(words.names)
-        declared = _over_parent(new, old, over, doubts)
+        derived_words = Words(words.names)
+        declared = _derive_from_parent(new, old, derived_words, doubts)
         # A class that is only named may be one line: `class A(Generic, PreTrained): ...`.
         is_shorter = declared is not None and len(declared.lines) < len(text) * _COPIED
         if declared is not None and (declared.state == "named" or is_shorter):
-            words.read |= over.read
+            words.read |= derived_words.read
             return declared
-    words.read |= whole.read
+    words.read |= whole_words.read
     return DeclaredDefinition(new.name, "new" if old is None else "replaced", tuple(text))
 
 
-def _over_parent(
+def _derive_from_parent(
     new: Definition, old: Definition, words: Words, doubts: Doubts
 ) -> DeclaredDefinition | None:
     """The class as one that derives from the parent's; None if that is impossible."""
-    bases = _bases(new, old, words)
+    bases = _find_further_bases(new, old, words)
     decorators = decorators_added(_class(old), _class(new))
     is_loose = plain_texts(new.loose) != plain_texts(old.loose)
     if bases is None or decorators is None or is_loose:
@@ -131,7 +135,7 @@ def _over_parent(
     return DeclaredDefinition(new.name, state, tuple(lines), tuple(places))
 
 
-def _bases(new: Definition, old: Definition, words: Words) -> list[str] | None:
+def _find_further_bases(new: Definition, old: Definition, words: Words) -> list[str] | None:
     """What stands behind the parent's class: the fork's bases, if they are not the parent's."""
     child = _class(new)
     parent = _class(old)
@@ -152,7 +156,10 @@ def _class(definition: Definition) -> ast.ClassDef:
 def declare_member(
     new: Member, old: Member | None, owner: str, words: Words, doubts: Doubts, taken: set[str]
 ) -> list[str] | None:
-    """The declaration of a member: empty if it is the parent's; None if it cannot be declared."""
+    """The declaration of a member: empty if it is the parent's; None if it cannot be declared.
+
+    The names of the functions that it defines are added to `taken`.
+    """
     if old is not None and new.says == old.says:
         return []
     if all(isinstance(n, ast.AnnAssign) and n.value is None for n in new.nodes):
@@ -161,26 +168,26 @@ def declare_member(
     overrides = old is None or not any(mentions(node, "super") for node in new.nodes)
     choices: list[tuple[float, list[str], Words]] = []  # with the lines that they count as
     if overrides:
-        whole = Words(words.names)
+        override_words = Words(words.names)
         text: list[str] = []
         for node in new.nodes:
-            text += [*whole.statements([node], 4), ""]
+            text += [*override_words.statements([node], 4), ""]
         text.pop()
         # An override repeats what an edit leaves to the parent, so it has to be shorter by more
         # than a line.
-        choices.append((len(text) * (_COPIED if old is not None else 1), text, whole))
+        choices.append((len(text) * (_COPIED if old is not None else 1), text, override_words))
     mine = new.method
     theirs = old.method if old is not None else None
     if mine is not None and theirs is not None:
-        longer = Words(words.names)
-        after = _after_parent(mine, theirs, longer)
-        if after is not None:
-            choices.append((len(after), after, longer))
+        call_words = Words(words.names)
+        call = _call_parent(mine, theirs, call_words)
+        if call is not None:
+            choices.append((len(call), call, call_words))
         if (owner, new.name) not in doubts.edits:
-            over = Words(words.names)
-            edits = declare_edits(mine, theirs, over, set(taken))
+            edited_words = Words(words.names)
+            edits = declare_edits(mine, theirs, edited_words, set(taken))
             if edits is not None:
-                choices.append((len(edits), edits, over))
+                choices.append((len(edits), edits, edited_words))
     if not choices:
         return None
     _, best, used = min(choices, key=itemgetter(0))
@@ -191,8 +198,13 @@ def declare_member(
     return best
 
 
-def _after_parent(new: Function, old: Function, words: Words) -> list[str] | None:
-    """A method that does what the parent's does, and then more: `super()` and the rest."""
+def _call_parent(new: Function, old: Function, words: Words) -> list[str] | None:
+    """An `__init__` that does what the parent's does, and then more; None for any other method.
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.scale = config.scale
+    """
     if old.name != "__init__":
         return None
     mine = without_docstring(new.body)
@@ -219,19 +231,6 @@ def _after_parent(new: Function, old: Function, words: Words) -> list[str] | Non
     return [*signature, call, *words.statements(more, 8)]
 
 
-# The words of patchgen.edits, and how each is used.
-_EDIT_WORDS = {
-    "edit": "@edit",
-    **{word: rf"\n +with {word}:\n" for word in ("new", "old", "before", "after")},
-    **{word: rf": {word}\b" for word in ("New", "Old")},
-}
-
-
-def edit_words(text: str) -> list[str]:
-    """The words of patchgen.edits that a text uses."""
-    return [word for word, pattern in _EDIT_WORDS.items() if re.search(pattern, text)]
-
-
 _Parameters = dict[str, Parameter]
 
 
@@ -253,7 +252,7 @@ def declare_edits(
         return None
     if not (changes or signature or added):
         return []
-    literal = _literal(changes, signature, old, new)
+    literal = _find_literal_names(changes, signature, old, new)
     code: list[ast.AST] = []
     for draft in changes:
         for statement in (*draft.body, *draft.code):
@@ -264,7 +263,7 @@ def declare_edits(
     if any(isinstance(node, ast.Break | ast.Continue) for node in code):
         return None
     word = "async def" if any(isinstance(node, ast.Await) for node in code) else "def"
-    name = name or _name(changes, signature, old, taken)
+    name = name or _make_name(changes, signature, old, taken)
     lines = [f"    @{words.fork_code(decorator)}" for decorator in added]
     lines.append(f'    @edit("{old.name}")')
     lines.append(f"    {word} {name}({signature.written(literal, words.fork_code)}):")
@@ -384,12 +383,12 @@ def _nodes(part: tuple[ast.stmt, ...] | ast.expr) -> Sequence[ast.AST]:
     return part if isinstance(part, tuple) else (part,)
 
 
-def _literal(
+def _find_literal_names(
     changes: Sequence[Draft], signature: Signature, old: Function, new: Function
 ) -> list[str] | None:
-    """The method's names that the drafts use, in the order in which they do.
+    """The parent's names that the drafts read, in that order: the parameters of the edit.
 
-    None where one of them is made by no draft.
+    None where a draft reads a name of the fork that no draft binds.
     """
     first = old.args.args[0].arg if old.args.args else ""
     is_static = "staticmethod" in map(ast.unparse, old.decorator_list)
@@ -412,10 +411,12 @@ def _literal(
     return names
 
 
-def _name(changes: Sequence[Draft], signature: Signature, old: Function, taken: set[str]) -> str:
-    """A name that says what the edit is about."""
+def _make_name(
+    changes: Sequence[Draft], signature: Signature, old: Function, taken: set[str]
+) -> str:
+    """A name that says what the edit is about: `add_scale`, `change_mask_2`."""
     nouns = [name.strip("_") for name in [*signature.added][:1]]
-    nouns += [*map(_noun, changes), old.name.strip("_")]
+    nouns += [*map(_find_noun, changes), old.name.strip("_")]
     noun = next(filter(None, nouns), "")
     if signature.added or all(draft.word != "new" for draft in changes):
         verb = "add"
@@ -429,7 +430,7 @@ def _name(changes: Sequence[Draft], signature: Signature, old: Function, taken: 
     return name
 
 
-def _noun(draft: Draft) -> str:
+def _find_noun(draft: Draft) -> str:
     """The name that the changed code sets, calls or reads."""
     before = [*_nodes(draft.old)]
     dumps = {ast.dump(node) for node in before}
@@ -448,3 +449,16 @@ def _noun(draft: Draft) -> str:
         if re.fullmatch("[a-z][a-z_]*[a-z]", name):
             return name
     return ""
+
+
+# The words of patchgen.edits, and how each is used.
+_EDIT_WORDS = {
+    "edit": "@edit",
+    **{word: rf"\n +with {word}:\n" for word in ("new", "old", "before", "after")},
+    **{word: rf": {word}\b" for word in ("New", "Old")},
+}
+
+
+def edit_words(text: str) -> list[str]:
+    """The words of patchgen.edits that a text uses."""
+    return [word for word, pattern in _EDIT_WORDS.items() if re.search(pattern, text)]

@@ -1,11 +1,13 @@
-"""Three versions of a member as one, if nothing of it is in doubt: its head here, its body apart.
+"""Merge three versions of a member, if nothing of it is in doubt.
 
-base     def forward(self, x, mask=None):
-ours     def forward(self, x, mask=None, seq=None):
-theirs   def forward(self, x, mask=None, cache=None):
-merged   def forward(self, x, mask=None, cache=None, seq=None):
+    base     def forward(self, x, mask=None):                   of the old parent
+    ours     def forward(self, x, mask=None, seq=None):         what the declaration makes of that
+    theirs   def forward(self, x, mask=None, cache=None):       of the new parent
+    merged   def forward(self, x, mask=None, cache=None, seq=None):
 
-Names that upstream, or the declaration, changed throughout are changed in all versions first.
+In: the `Three` versions.  Out: a `Merge`, with the merged member or the `Clash`es.  `merge`, in the
+second half of this file, has the order: names that one side changed throughout are changed in all
+versions, and then the edits that make `ours` of `base` are made in `theirs`.
 """
 
 from __future__ import annotations
@@ -56,9 +58,9 @@ _WORD = re.compile(f"{_ATTRIBUTE}|{_VARIABLE}|{_KEYWORD}")
 # An attribute of anything, and a string.
 _OTHER = re.compile(r"(?<=;)\.\w+(?=;)|(?<=S:)'\w+(?=';)")
 _KINDS = ("attribute", "variable", "keyword")
-_Masked = tuple[str, list[tuple[str, str]]]
+_Masked = tuple[str, list[tuple[str, str]]]  # a text without some names, and these with their kinds
 _Renamed = tuple[str, str, str]  # the kind of a name, the name, and the new one
-_LeftAndCame = tuple[Collection[str], Collection[str]]
+_LeftAndCame = tuple[Collection[str], Collection[str]]  # the names that one version alone has
 
 
 # Names that are changed throughout
@@ -66,7 +68,7 @@ _LeftAndCame = tuple[Collection[str], Collection[str]]
 #     base     gate = self.act(self.gate(x))        ours     gate = self.act(self.gate(x))
 #              return self.down(gate * up)                   return self.down(cap(gate) * up)
 #     theirs   gated = self.act(self.gate(x))
-#              return self.down(gated * up)         said     return self.down(cap(gated) * up)
+#              return self.down(gated * up)         merged   return self.down(cap(gated) * up)
 #
 # A variable, a parameter, a keyword or an attribute of `self` is renamed where the old name is
 # gone, the new one is new, and statements are the same again by the new name.
@@ -88,7 +90,7 @@ class Renames:
     def __bool__(self) -> bool:
         return bool(self.variables or self.keywords or self.attributes)
 
-    def made_in(self, code: Code) -> Code:
+    def apply(self, code: Code) -> Code:
         """The code by the new names."""
         cuts: list[Cut] = []
         waiting: list[ast.AST] = list(code.nodes)
@@ -128,7 +130,7 @@ class Renames:
     def _in_field(self, field: re.Match[str]) -> str:
         return _PLAIN.sub(lambda name: self.variables.get(name[0], name[0]), field[0])
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """What was renamed, in words; empty for nothing."""
         attributes = {f"self.{old}": f"self.{new}" for old, new in self.attributes.items()}
         pairs = {**self.keywords, **self.variables, **attributes}
@@ -146,20 +148,18 @@ def _ending(node: ast.Attribute, old: str, new: str) -> Cut:
     return Cut((line, column - len(old.encode())), (line, column), new)
 
 
-def _by_one_name(three: Three) -> tuple[Three, Renames]:
+def _rename_alike(three: Three) -> tuple[Three, Renames]:
     """The versions with the renames of both sides made in all, and those of upstream."""
     if three.functions is None:
         return three, Renames()
     base, ours, theirs = three.functions
     upstream = renames_of(base, theirs, ours)
-    followed = replace(three, base=upstream.made_in(three.base), ours=upstream.made_in(three.ours))
+    followed = replace(three, base=upstream.apply(three.base), ours=upstream.apply(three.ours))
     assert followed.functions is not None
     base, ours, theirs = followed.functions
-    # What the declaration calls an attribute otherwise, it means otherwise.
+    # Not attributes: where the declaration gives one another name, it means another one.
     mine = replace(renames_of(base, ours, theirs), attributes={}, others={})
-    named = replace(
-        followed, base=mine.made_in(followed.base), theirs=mine.made_in(followed.theirs)
-    )
+    named = replace(followed, base=mine.apply(followed.base), theirs=mine.apply(followed.theirs))
     return named, upstream
 
 
@@ -176,14 +176,14 @@ def renames_of(base: Function, side: Function, other: Function) -> Renames:
     all_left, all_came = zip(*every, strict=True)
     old_texts = [spot.text for spot in flow_of(base)]
     new_texts = [spot.text for spot in flow_of(side)]
-    old_masked = [_masked(text, all_left) for text in old_texts]
-    new_masked = [_masked(text, all_came) for text in new_texts]
-    votes = Counter(_paired(old_masked, new_masked))
+    old_masked = [_mask(text, all_left) for text in old_texts]
+    new_masked = [_mask(text, all_came) for text in new_texts]
+    votes = Counter(_pair_names(old_masked, new_masked))
     votes.update(_renamed_parameters(base, side, *variables))
     named = Renames(
-        variables=_elected(votes, "variable"),
-        keywords=_elected(votes, "keyword"),
-        attributes=_elected(votes, "attribute"),
+        variables=_elect(votes, "variable"),
+        keywords=_elect(votes, "keyword"),
+        attributes=_elect(votes, "attribute"),
     )
     was = {*_OTHER.findall("".join(old_texts))}
     now = {*_OTHER.findall("".join(new_texts))}
@@ -195,7 +195,7 @@ def renames_of(base: Function, side: Function, other: Function) -> Renames:
     return replace(named, others=others)
 
 
-def _paired(before: Sequence[_Masked], after: Sequence[_Masked]) -> Iterator[_Renamed]:
+def _pair_names(before: Sequence[_Masked], after: Sequence[_Masked]) -> Iterator[_Renamed]:
     """The names at the same places of statements that are equal but for names."""
     texts = [text for text, _ in before]
     others = [text for text, _ in after]
@@ -233,7 +233,7 @@ def _count(pattern: str, function: Function) -> Counter[str]:
     return Counter(re.findall(pattern, plain_text(function)))
 
 
-def _masked(text: str, names_of: Sequence[Collection[str]]) -> _Masked:
+def _mask(text: str, names_of: Sequence[Collection[str]]) -> _Masked:
     """A plain text with a mark for each of some names of each kind, and the names."""
     names: list[tuple[str, str]] = []
 
@@ -263,7 +263,7 @@ def _renamed_parameters(
             yield "variable", name, other
 
 
-def _elected(votes: Mapping[_Renamed, int], wanted: str) -> dict[str, str]:
+def _elect(votes: Mapping[_Renamed, int], wanted: str) -> dict[str, str]:
     """The names that most places agree on; where two became one, that with the most places."""
     of_old: dict[str, Counter[str]] = defaultdict(Counter)
     of_new: dict[str, Counter[str]] = defaultdict(Counter)
@@ -290,7 +290,7 @@ def _elected(votes: Mapping[_Renamed, int], wanted: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Merge:
-    """The merged member, or what is in doubt of it.
+    """The merged member as `code`, or what is in doubt of it as `clashes`.
 
     `three` are the versions by one name for each variable, `renames` those of upstream.
     `wrapper` is an override that calls its parent, as it should read now.
@@ -305,19 +305,19 @@ class Merge:
 
 def merge(three: Three) -> Merge:
     """The new parent's member with the declaration's changes, or what is in doubt of it."""
-    three, renames = _by_one_name(three)
+    three, renames = _rename_alike(three)
     three = with_shared(three)
-    merged = _carried(three)
+    merged = _carry_over(three)
     if isinstance(merged, Clash):
         three = settled(three)
-        merged = _carried(three)
+        merged = _carry_over(three)
     if isinstance(merged, Clash):
         return Merge(three, None, (merged,), renames)
     doubts = doubts_of(merged, three, is_merge=True)
     return Merge(three, None if doubts else merged, doubts, renames)
 
 
-def _carried(three: Three) -> Code | Clash:
+def _carry_over(three: Three) -> Code | Clash:
     """The edits that make the declaration's method of the old parent's, made in the new one."""
     if three.functions is None:
         return clash("upstream changed this, too", *(side.nodes for side in three.sides))
@@ -330,26 +330,26 @@ def _carried(three: Three) -> Code | Clash:
     headed = with_parameters(headed, base, ours) if headed is not None else None
     if headed is None or headed.function is None:
         return clash("no edit makes the head of the declaration", base.args, ours.args, theirs.args)
-    noted = _as_noted(ours, base)
-    changes = drafts(base, noted, there=headed.function, is_brief=False)
+    annotated = _with_annotations(ours, base)
+    changes = drafts(base, annotated, there=headed.function, is_brief=False)
     if changes is None:
         return Clash("upstream changed the code that the declaration changes, or stands beside")
     above = [f"@{ast.unparse(decorator)}" for decorator in decorators]
     try:
-        return _made(replace(three, theirs=headed), changes, above)
+        return _make_edits(replace(three, theirs=headed), changes, above)
     except (SyntaxError, PatchgenError):
         return Clash("the two changes cannot stand together")
 
 
-def _made(three: Three, changes: Sequence[Draft], decorators: Sequence[str]) -> Code | Clash:
-    """The new parent's method with `changes`, as edits."""
+def _make_edits(three: Three, changes: Sequence[Draft], decorators: Sequence[str]) -> Code | Clash:
+    """The new parent's method with `changes`, which are written as an edit and made as one."""
     assert three.functions is not None
     base, _, theirs = three.functions
     comments = {line.strip() for line in three.base.text.split("\n")}
     lines = ["    def _():"]
     for draft in changes:
         lines.append(f"        with {draft.word}:")
-        lines.append(_piece(three.ours, draft.new, comments))
+        lines.append(_write_piece(three.ours, draft.new, comments))
     if not changes:
         lines.append("        pass")
     edit = parse_fragment("\n".join([*lines, ""]))
@@ -376,7 +376,7 @@ def _made(three: Three, changes: Sequence[Draft], decorators: Sequence[str]) -> 
     if result is None or is_overlapping or find_syntax_error(result.text):
         return Clash("the two changes cannot stand together")
     for draft in changes:
-        doubt = _misplaced(draft, base, function)
+        doubt = _find_misplaced(draft, base, function)
         if doubt:
             return doubt
     above = "".join(f"    {decorator}\n" for decorator in decorators)
@@ -384,15 +384,15 @@ def _made(three: Three, changes: Sequence[Draft], decorators: Sequence[str]) -> 
     return in_place_of(theirs, "\n".join(text))
 
 
-def _as_noted(ours: Function, base: Function) -> Function:
+def _with_annotations(ours: Function, base: Function) -> Function:
     """The declaration's method with the annotations of the parent's equal statements."""
-    said = {plain_text(node): node for node in _assignments(base)}
+    by_text = {plain_text(node): node for node in _assignments(base)}
     same: dict[ast.AST, ast.AST] = {}
     for node in _assignments(ours):
-        noted = said.get(plain_text(node))
-        if noted is None or key(noted) == key(node):
+        annotated = by_text.get(plain_text(node))
+        if annotated is None or key(annotated) == key(node):
             continue
-        copied = copy.copy(noted)
+        copied = copy.copy(annotated)
         same[node] = ast.copy_location(copied, node)
     if not same:
         return ours
@@ -405,10 +405,11 @@ def _assignments(function: Function) -> Iterator[ast.Assign | ast.AnnAssign]:
             yield node
 
 
-def _misplaced(draft: Draft, base: Function, theirs: ast.stmt) -> Clash | None:
-    """What is otherwise around a change: branches, and around an expression its statement.
+def _find_misplaced(draft: Draft, base: Function, theirs: ast.stmt) -> Clash | None:
+    """The clash if a change stands elsewhere in `theirs` than in `base`; else None.
 
-    Other arguments of calls and another name for what a statement assigns say nothing of it.
+    Elsewhere is in another branch, and for an expression, in another statement.  Other arguments of
+    calls and another name for what a statement assigns make no difference.
     """
     old = find(draft.body, base)[0]
     new = find(draft.body, theirs)[0]
@@ -422,7 +423,7 @@ def _misplaced(draft: Draft, base: Function, theirs: ast.stmt) -> Clash | None:
         mine = _statements(before)[-1]
         upstream = _statements(after)[-1]
         return clash("both changed this", mine, draft.new, upstream)
-    return _unpacked(draft, old, new)
+    return _find_unpacked(draft, old, new)
 
 
 def _statements(path: Sequence[ast.AST]) -> list[ast.stmt]:
@@ -441,8 +442,8 @@ def _branches(path: Sequence[ast.AST]) -> list[tuple[object, ...]]:
     return [_branch(node, inner) for node, inner in itertools.pairwise(statements)]
 
 
-def _unpacked(draft: Draft, old: Match, new: Match) -> Clash | None:
-    """Whether unpacked arguments of one side may hold what the other added."""
+def _find_unpacked(draft: Draft, old: Match, new: Match) -> Clash | None:
+    """The clash if unpacked arguments (`*args`) of one side may hold what the other added."""
     before = old.bound.rest
     after = new.bound.rest
     if before is None or after is None:
@@ -468,7 +469,7 @@ def _branch(node: ast.stmt, inner: ast.stmt) -> tuple[object, ...]:
     return type(node).__name__, head_texts(node), number
 
 
-def _piece(code: Code, part: tuple[ast.stmt, ...] | ast.expr, there: Collection[str]) -> str:
+def _write_piece(code: Code, part: tuple[ast.stmt, ...] | ast.expr, there: Collection[str]) -> str:
     """Code of the declaration below a `with`, with the comments that are not `there`."""
     margin = " " * 12
     nodes = part if isinstance(part, tuple) else (part,)

@@ -73,7 +73,7 @@ class Result:
     @property
     def renamed(self) -> str:
         """What upstream calls otherwise."""
-        return self.merge.renames.told() if self.merge is not None else ""
+        return self.merge.renames.describe() if self.merge is not None else ""
 
     @property
     def upstream(self) -> list[str]:

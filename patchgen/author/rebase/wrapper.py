@@ -86,7 +86,7 @@ def _mapped(
     now = _by_position(theirs)
     other_order = Clash(f"upstream takes ({', '.join(now)}) by position now")
     old_names = {*parameters(base)} - {*parameters(theirs)}
-    named = Renames(renamed).made_in(override)
+    named = Renames(renamed).apply(override)
     function = named.function
     assert function is not None
     gone = (old_names - renamed.keys()) & {*parameters(function)}

@@ -62,7 +62,7 @@ class Writer:
             holes = _holes_of(code)
             variables = {old: new for old, new in renames.variables.items() if old not in holes}
             of_edit = replace(renames, variables=variables, attributes={})
-            renamed = of_edit.made_in(code)
+            renamed = of_edit.apply(code)
             is_renamed |= renamed.text != code.text
             lines += renamed.member.split("\n")
         if not is_renamed:
