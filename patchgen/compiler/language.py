@@ -401,14 +401,12 @@ def _find_functions(tree: ast.Module) -> tuple[set[int], set[int]]:
     for node in walk(tree):
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef() if id(node) not in inside:
-                for statement in node.body:
-                    inside.update(map(id, walk(statement)))
+                inside.update(map(id, walk_all(node.body)))
             case ast.Lambda(body=value):
                 inside.update(map(id, walk(value)))
             case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=args):
                 if name in _TAKES_A_NAME:
-                    for argument in args:
-                        harmless.update(map(id, walk(argument)))
+                    harmless.update(map(id, walk_all(args)))
     return inside, harmless
 
 

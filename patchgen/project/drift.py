@@ -212,7 +212,7 @@ def _mark_definitions(module: str, source: Source) -> tuple[tuple[str, str, str]
     """(symbol, mark, text) of each definition of `module`, by name; raises as `index`."""
     module_index = index(source)
     marked = []
-    for name in sorted({name for block in module_index.blocks for name in block.defines}):
+    for name in sorted(module_index.names):
         block = module_index.definition(name)
         symbol = f"{module}.{name}"
         if block:

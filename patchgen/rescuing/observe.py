@@ -8,6 +8,7 @@ alone: it imports torch and whichever transformers is there, and nothing of patc
 """
 
 import importlib
+import itertools
 import json
 import re
 import sys
@@ -81,7 +82,7 @@ def states(cache: Any) -> list[torch.Tensor]:
         cache = [(layer.keys, layer.values) for layer in cache.layers]
     elif hasattr(cache, "key_cache"):
         cache = zip(cache.key_cache, cache.value_cache, strict=True)
-    return [t for layer in cache for t in layer if isinstance(t, torch.Tensor)]
+    return [t for t in itertools.chain.from_iterable(cache) if isinstance(t, torch.Tensor)]
 
 
 def build(model_class: Any, config: Any, is_eager: bool) -> Any:

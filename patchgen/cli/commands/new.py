@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import io
 import re
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -190,7 +191,7 @@ def _is_worth_it(draft: Draft, proof: Proof, force: bool) -> bool:
     """Whether the draft saves enough of a step, by count, or nobody can tell; says how much."""
     from patchgen.training.gain import LEAST, count_a_gain
 
-    steps = [step for part in draft.parts for step in PARTS[part].counted]
+    steps = list(chain.from_iterable(PARTS[part].counted for part in draft.parts))
     if not steps:  # it is for something else
         return True
     ours, theirs = proof.classes(draft.parts)

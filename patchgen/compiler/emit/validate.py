@@ -16,7 +16,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from types import MappingProxyType
 from typing import Any
 
@@ -264,7 +264,8 @@ def _find_fault_of_the_whole(output: _Output, declared: Location) -> Problem | N
         return Problem(at, "PG404", what, "please report this")
     if output.base is None:
         return None
-    theirs = _read_statements(output.base)
+    # No more of the base is parsed than it takes.
+    theirs = chain.from_iterable(part.tree.body for part in read_parts(output.base))
     for own, other in zip_longest(parse_output(output.text).body, theirs):
         # Parts of one text share their trees.
         if own is other:
@@ -274,12 +275,6 @@ def _find_fault_of_the_whole(output: _Output, declared: Location) -> Problem | N
     # A variant that changes nothing is a mistake: the parent itself would do.
     hint = "declare what the variant changes, or delete the modular file"
     return Problem(declared, "PG408", "the generated code equals its parent's", hint)
-
-
-def _read_statements(text: str) -> Iterator[ast.stmt]:
-    """The statements of `text`, of which no more is parsed than is asked for."""
-    for part in read_parts(text):
-        yield from part.tree.body
 
 
 def _without_footer(node: ast.stmt) -> ast.stmt:

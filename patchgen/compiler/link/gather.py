@@ -194,7 +194,9 @@ def _list_public_names(index: ModuleIndex) -> list[str]:
     """What is for users: by `__all__`, or all but layers and tables that other code here reads."""
     if index.exports is not None:
         return list(index.exports)
-    read = {name for block in index.blocks for name in {*block.uses} - {*block.defines}}
+    read: set[str] = set()
+    for block in index.blocks:
+        read.update({*block.uses} - {*block.defines})
     inner: set[str] = set()
     for block in index.blocks:
         if block.kind in ("class", "assign"):

@@ -30,6 +30,7 @@ import functools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 from patchgen.compiler.link.flatblock import Builder, FlatBlock, list_bases
 from patchgen.compiler.plan.model import Symbol
@@ -211,7 +212,7 @@ def _read_configuration(text: str) -> _Configuration:
     values = assigned_values(owner.body)
     stated = values.get("model_type")
     model_type = str(stated.value) if isinstance(stated, ast.Constant) else ""
-    parts = [part for key in SUB_CONFIGS for part in _find_parts(values.get(key))]
+    parts = chain.from_iterable(_find_parts(values.get(key)) for key in SUB_CONFIGS)
     return _Configuration(owner.name, model_type, (*parts, *_find_made_parts(owner)))
 
 

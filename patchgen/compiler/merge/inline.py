@@ -265,13 +265,12 @@ def _is_only_passed_on(site: Site, keywords: str) -> bool:
     """
     if keywords in names_in([*site.rest, *_find_scopes(site.method.body)]):
         return False
-    for statement in site.method.body[: site.number]:
-        for node in walk(statement):
-            is_look = isinstance(node, ast.Attribute | ast.Subscript)
-            for child in ast.iter_child_nodes(node):
-                is_looked_into = is_look and getattr(node, "value", None) is child
-                if isinstance(child, ast.Name) and child.id == keywords and not is_looked_into:
-                    return False
+    for node in walk_all(site.method.body[: site.number]):
+        is_look = isinstance(node, ast.Attribute | ast.Subscript)
+        for child in ast.iter_child_nodes(node):
+            is_looked_into = is_look and getattr(node, "value", None) is child
+            if isinstance(child, ast.Name) and child.id == keywords and not is_looked_into:
+                return False
     return True
 
 

@@ -45,6 +45,7 @@ from patchgen.syntax.trees import (
     list_positional,
     short_name,
     walk,
+    walk_all,
 )
 
 # These decorate the class's own method; a private copy of the parent's method does without.
@@ -375,9 +376,8 @@ def _copy(member: Statement, name: str, private: str) -> Statement:
             if short_name(decorator) in _NOT_OF_A_COPY:
                 last = decorator.end_lineno or decorator.lineno
                 changes.append(Splice(*code.line_span(decorator.lineno, last), ""))
-    for part in renamed:
-        for inner in walk(part):
-            if isinstance(inner, ast.Name) and inner.id == name:
-                changes.append(Splice(*code.span(inner), private))
+    for part in walk_all(renamed):
+        if isinstance(part, ast.Name) and part.id == name:
+            changes.append(Splice(*code.span(part), private))
     text = splice(code.text, changes)
     return replace(member.with_text(text), names=(private,), leading="\n", is_copy=True)
