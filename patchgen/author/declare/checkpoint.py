@@ -83,6 +83,8 @@ def checkpoint(module: Module) -> Contribution:
         declared += [Declared(owner.name, mixins=("ChooseOnce",)) for owner in models]
     for owner, method in routers:
         declared += _choice(module, owner, method)
+    for owner, method in module.methods:
+        declared += _embedding(module, owner, method)
     calls = walk((layer.node for layer in known.inside(plain)), ast.Call)
     statistics = any(last(called(call)).startswith("BatchNorm") for call in calls)
     says = {SAYS: plain or silent, SAYS_ONCE: routers, SAYS_STATISTICS: statistics}
@@ -172,13 +174,34 @@ def _choice(module: Module, owner: Class, method: ast.FunctionDef) -> Iterator[D
         # Arithmetic creates a new value, which may be modified.
         if "topk(" in ast.unparse(node.value) and not isinstance(node.value, ast.BinOp):
             chosen |= stored(node)
+    yield from _out_of_place(module, owner, method, chosen, "leave_what_topk_gave")
+
+
+def _embedding(module: Module, owner: Class, method: ast.FunctionDef) -> Iterator[Declared]:
+    """`embeddings += positions` becomes `embeddings = embeddings + positions`.
+
+    With frozen weights, as under LoRA, PEFT makes what an embedding gives a leaf with a gradient.
+    """
+    embedded: set[str] = set()
+    for node in walk(method.body, ast.Assign):
+        layer = called(node.value).removeprefix("self.")
+        kinds = {last(called(value)) for value in owner.attributes.get(layer, ())}
+        if "Embedding" in kinds or dotted(node.value) in embedded:
+            embedded |= stored(node)
+    yield from _out_of_place(module, owner, method, embedded, "leave_embeddings")
+
+
+def _out_of_place(
+    module: Module, owner: Class, method: ast.FunctionDef, names: set[str], edit_name: str
+) -> Iterator[Declared]:
+    """Edits for the statements of a method that change one of `names` in place."""
     number = 0
     for statement in walk(method.body, ast.AugAssign):
         target = dotted(statement.target)
-        if target not in chosen:
+        if target not in names:
             continue
         number += 1
-        name = "leave_what_topk_gave"
+        name = edit_name
         if number > 1:
             name = f"{name}_{number}"
         value = ast.BinOp(ast.Name(target), statement.op, statement.value)

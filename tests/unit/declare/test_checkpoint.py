@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from patchgen.author.anatomy.module import open_module
+from patchgen.author.anatomy.module import find_module, open_module
 from patchgen.author.declare.checkpoint import checkpoint
 from patchgen.syntax.locate import make_environment
 from tests.corpus.corpus import find_package
@@ -25,6 +25,8 @@ CASES = {
 
 EDITS = {
     "mixtral": ["router_top_value = router_top_value / router_top_value.sum(dim=-1, keepdim=True)"],
+    # In place this would change a leaf: PEFT makes embeddings require a gradient.
+    "blip_text": ["embeddings = embeddings + position_embeddings"],
     "albert": [],
     "xlnet": [],
 }
@@ -39,7 +41,7 @@ HAS_IT = ("llama", "bert", "deberta_v2", "t5", "slanet")
 
 def declared(model):
     env = make_environment(Path.cwd())
-    return checkpoint(open_module(env, f"transformers.models.{model}.modeling_{model}"))
+    return checkpoint(open_module(env, find_module(env, model)))
 
 
 @pytest.mark.parametrize(("model", "layers"), CASES.items(), ids=CASES)
