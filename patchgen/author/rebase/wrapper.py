@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections import Counter
 from collections.abc import Mapping
 
 from patchgen.author.align.file import Cut, replacing
@@ -91,7 +90,7 @@ def _mapped(
     assert function is not None
     gone = (old_names - renamed.keys()) & {*parameters(function)}
     cuts = []
-    reads = Counter(node.id for node in ast.walk(function) if isinstance(node, ast.Name))
+    handed_on: set[ast.AST] = set()
     for call in parent_calls(function):
         arguments = _arguments(call, before, renamed)
         if arguments is None:
@@ -101,7 +100,7 @@ def _mapped(
         kept = []
         for name, value in arguments:
             if isinstance(value, ast.Name) and value.id == name and name in gone:
-                reads[name] -= 1
+                handed_on.add(value)
             elif name in old_names and theirs.args.kwarg is None:
                 return Clash(f"it gives {name}, which upstream does not take any more")
             else:
@@ -112,9 +111,8 @@ def _mapped(
     for node in ast.walk(function):
         if isinstance(node, ast.Constant) and node.value in old_names:
             return Clash(f"it reads {node.value!r}, which upstream does not take any more")
-    for name in sorted(gone):
-        if reads[name] > 0:
-            return Clash(f"it reads {name}, which upstream does not take any more")
+        if isinstance(node, ast.Name) and node.id in gone and node not in handed_on:
+            return Clash(f"it reads {node.id}, which upstream does not take any more")
     own = _by_position(function)
     left = [name for name in own if name not in gone]
     if own == before[: len(own)] and left != now[: len(left)]:
