@@ -99,10 +99,10 @@ def _variant(name: str) -> Variant | None:
     """Return the variant of that name; None for a model type or what may be a checkpoint."""
     try:
         return find_variant(name)
-    except (ImportError, ValueError) as error:
-        # Of the gallery, and does not fit the installed transformers.
-        is_unfit = isinstance(error, ImportError)
-        if is_unfit or "several variants" in str(error):
+    except ImportError as error:  # of the gallery, and does not fit the installed transformers
+        raise PatchgenError("PG811", Location(name), str(error)) from error
+    except ValueError as error:
+        if "several variants" in str(error):
             raise PatchgenError("PG811", Location(name), str(error)) from error
     if not (name in CONFIG_MAPPING or os.path.exists(name) or "/" in name):
         names = {variant.name for variant in known_variants(Path.cwd())} | set(CONFIG_MAPPING)
