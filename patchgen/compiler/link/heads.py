@@ -223,7 +223,9 @@ def _rebind_head(
     """The head on the base model of the file, and what it imports for that."""
     index = builder.index(GENERIC_HEADS)
     source = index.definition(generic.name)
-    assert source is not None
+    if source is None:
+        # What the release lacks is refused with the imports.
+        return block, ()
     # In the names of the flat file, whose imports may have other aliases.
     rewritten = qualify_names(index, source, generic, builder.naming)
     generic_init = find_method(rewritten.text, "__init__")
