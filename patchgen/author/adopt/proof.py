@@ -166,11 +166,37 @@ def prove(
             left.append(node)
         else:
             lost.append(node)
+    lost += _find_misplaced(fork, tree)
     acting = [node for node in every if node not in wanted and not {*bound_names([node])}]
     left += [node for node in (*acting, *fork.left) if not _is_made(node, fork, plain)]
     # A configuration that the fork has beside its model gets a file of its own.
     compared = compare(output, fork, "\n".join(files.values()))
     return replace(compared, lost=tuple(lost), left=tuple(left))
+
+
+def _find_misplaced(fork: File, output: ast.Module) -> list[ast.stmt]:
+    """The statements of the fork that bind a name in another order than those of the output.
+
+    FAST = False, then `try: from fast import act; FAST = True`
+    """
+    theirs = _binders(output)
+    misplaced: dict[ast.stmt, None] = {}
+    for name, nodes in _binders(fork.tree).items():
+        made = dict.fromkeys(map(plain_text, theirs.get(name, ())))
+        wanted = {plain_text(node): node for node in nodes}
+        order = [text for text in wanted if text in made]
+        if order != [text for text in made if text in wanted]:
+            misplaced.update(dict.fromkeys(nodes))
+    return list(misplaced)
+
+
+def _binders(tree: ast.Module) -> dict[str, list[ast.stmt]]:
+    """The statements at the top level that bind each name."""
+    binders: dict[str, list[ast.stmt]] = {}
+    for node in tree.body:
+        for name in dict.fromkeys(bound_names([node])):
+            binders.setdefault(name, []).append(node)
+    return binders
 
 
 def _only_imports(node: ast.stmt) -> bool:

@@ -15,7 +15,7 @@ from patchgen.author.adopt.proof import differing, own_statements
 from patchgen.author.adopt.words import Names, Words
 from patchgen.author.align.file import Definition, import_of
 from patchgen.compiler.plan.bindings import KEPT
-from patchgen.syntax.bound import bound_names
+from patchgen.syntax.bound import bound_names, names_in
 from patchgen.syntax.trees import names_within
 
 _BANNER = re.compile(r"do not edit|automatically generated", re.IGNORECASE)
@@ -138,15 +138,23 @@ class _Writer:
         forked = self.forked
         package, _, module = forked.module.rpartition(".")
         alias = f" as {forked.alias}" if forked.alias != module else ""
-        # Imports under a condition stand below the others.
+        parts = list(parts)
+        definitions = forked.fork.definitions
+        # Imports under a condition stand below the others, but for one that has to follow a
+        # statement or a definition: `FAST = False`, then `try: from fast import act; FAST = True`.
+        written = [*statements, *(definitions[part.name].node for part in parts)]
         guards = []
-        for node in sorted(statements, key=lambda node: node.lineno):
-            if isinstance(node, ast.If | ast.Try):
+        bound: set[str] = set()
+        for node in sorted(written, key=lambda node: node.lineno):
+            is_guard = isinstance(node, ast.If | ast.Try)
+            if is_guard and bound.isdisjoint(names_in([node])):
                 guards.append("\n".join(texts.pop(node.lineno)))
+            else:
+                bound.update(bound_names([node]))
         guards += self._guards_of_parent(words)
         places: dict[int, Sequence[str]] = {}
         for part in parts:
-            node = forked.fork.definitions[part.name].node
+            node = definitions[part.name].node
             places[node.lineno] = part.lines
             if part.name in forked.alone and words.names.renamed_alone:
                 # The parent's code, which the output follows, calls it so.

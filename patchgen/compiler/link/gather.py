@@ -345,6 +345,7 @@ class _Closure:
             self.imports[dependency.name] = dependency
             return ()
         dependency = self._prefer_kept_import(self._find_home(dependency))
+        dependency = self._prefer_own_guard(dependency)
         module, importing = self._find_import_blocks(dependency.home, dependency.name)
         guards = tuple(
             BlockId(module, other.first) for other in importing if other.kind != "import"
@@ -416,6 +417,31 @@ class _Closure:
             is_there = index.blocks_that_import(dependency.name)
             if is_there and self._bindings.meaning(index, dependency.name) == dependency.symbol:
                 return replace(dependency, home=parent)
+        return dependency
+
+    def _prefer_own_guard(self, dependency: Dependency) -> Dependency:
+        """`dependency`, from the modular file where that replaces what the parent's guard binds.
+
+        parent      if is_flash_available():
+                        from flash import act
+                        FAST = True
+        modular     try:
+                        from flash import act
+                        FAST = True
+                    except ImportError:
+                        FAST = False
+        """
+        naming = self._builder.naming
+        index = self._builder.index(dependency.home)
+        bound: set[str] = set()
+        for block in index.blocks_that_import(dependency.name):
+            bound.update(block.defines)
+        for layer in naming.plan.layers:
+            item = layer.imported(dependency.name)
+            if item is None or not any(map(layer.definition, bound)):
+                continue
+            if naming.bindings.imported_symbol(layer, item) == dependency.symbol:
+                return replace(dependency, home=layer.source.module)
         return dependency
 
     def _prefer_kept_import(self, dependency: Dependency) -> Dependency:
