@@ -26,6 +26,11 @@ default.
         with new:
             return y * factor
 
+An added parameter stands behind the others.  With `*rest: Hole`, which stands for the method's other
+parameters, it stands behind the one that is listed before it; `mask=...` lists one with a default.
+
+    def scale(self, x, factor: New[float] = 1.0, mask=..., *rest: Hole):
+
 Importing a modular file marks its edits and does nothing else.
 """
 

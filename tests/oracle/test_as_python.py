@@ -158,6 +158,20 @@ class LlamaMLP(llama.LlamaMLP):
         with new:
             self.act_fn(gate.clamp(max=limit))
 """
+PLACED = """
+from patchgen.edits import Hole, New, edit, new, old
+from transformers.models.llama import modeling_llama as llama
+class LlamaAttention(llama.LlamaAttention):
+    @edit("forward")
+    def scale(self, hidden_states, factor: New[float] = 1.0, *rest: Hole):
+        with old:
+            self.q_proj(hidden_states)
+        with new:
+            self.q_proj(hidden_states) * factor
+"""
+STATES = "        hidden_states: torch.Tensor,\n"
+BESIDE = "        position_embeddings: tuple[torch.Tensor, torch.Tensor] | None = None,\n"
+FACTOR = "        factor: float = 1.0,\n"
 GATE = "self.act_fn(self.gate_proj(x))"
 MLP = "def forward(self, x):"
 # The parent, the modular file, the right changes, what makes them wrong, and what is said of that.
@@ -222,6 +236,16 @@ PLANTED = {
         ],
         [("LIMIT = 0.5", "LIMIT = 0.25")],
         "LlamaMLP.forward takes",
+    ),
+    "a parameter in another place": (
+        "llama",
+        PLACED,
+        [
+            (STATES + BESIDE, STATES + FACTOR + BESIDE),
+            ("self.q_proj(hidden_states)", "(self.q_proj(hidden_states) * factor)"),
+        ],
+        [(FACTOR + BESIDE, BESIDE + FACTOR)],
+        "LlamaAttention.forward takes",
     ),
 }
 

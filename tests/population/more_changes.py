@@ -300,6 +300,42 @@ def add_keyword_only(text: Text) -> Text:
     return made.replace((last, f"{made.source(last)}, {mark}{name}: bool = False"))
 
 
+def add_parameter_between(text: Text) -> Text:
+    """A parameter in front of others, as people add what belongs to the one above it."""
+    methods = [m for _, m in text.methods(2) if len(m.args.args) > 2 and m.name != "__init__"]
+    method = text.random.choice([m for m in methods if not m.args.posonlyargs])
+    name = text.free("sep_positions", "second_mask")
+    first = code_of(method)[0]
+    made = text.insert(first_line(first) - 1, indent(f"print({name})", first.col_offset))
+    (method,) = [m for _, m in made.methods(1) if m.lineno == method.lineno]
+    arguments = method.args
+    place = text.random.randrange(1, len(arguments.args) - 1)
+    required = len(arguments.args) - len(arguments.defaults)
+    if place < required - 1:
+        above = arguments.args[place]
+        return made.replace((above, f"{made.source(above)}, {name}"))
+    above = arguments.defaults[place - required] if place >= required else arguments.args[place]
+    hint = text.random.choice(["=None", ": dict = None", ": int | None = None"])
+    return made.replace((above, f"{made.source(above)}, {name}{hint}"))
+
+
+def give_variable_from_outside(text: Text) -> Text:
+    """A variable as a parameter, computed where it is not given."""
+    method, statement, name = assigned(text)
+    if any(n.id == name for s in method.body for n in names_of(s) if n.lineno < statement.lineno):
+        raise LookupError(name)
+    lines = text.text.split("\n")
+    column = " " * statement.col_offset
+    inner = lines[statement.lineno - 1 : statement.end_lineno]
+    lines[statement.lineno - 1 : statement.end_lineno] = [
+        f"{column}if {name} is None:",
+        *(f"    {line}" if line.strip() else line for line in inner),
+    ]
+    made = text.of("\n".join(lines))
+    (method,) = [m for _, m in made.methods(1) if m.lineno == method.lineno]
+    return made.replace(add_parameter(made, method, name, "", "None"))
+
+
 def rename_parameter(text: Text) -> Text:
     """A parameter of a method that nobody calls by keyword."""
     choices = []
@@ -597,7 +633,8 @@ MORE = (
     put_statement_deep, remove_statement_deep, swap_statements, wrap_several, add_branch,
     change_test, replace_run, return_more, change_string, change_keyword, several_places,
     put_in_function, rewrite_function, add_argument_of_function, thread_through_three,
-    add_keyword_only, rename_parameter, rename_attribute, rename_function, rename_behind,
+    add_keyword_only, add_parameter_between, give_variable_from_outside, rename_parameter,
+    rename_attribute, rename_function, rename_behind,
     derive_in_file, add_special_member, flag_of_import, import_for_types, import_inside,
     add_output_class, change_table, move_class, delete_function, nested_function, decorate_class,
     change_bases, use_functional, drop_annotations, document_methods, long_super, list_more,

@@ -285,9 +285,14 @@ def _indented(text: str) -> list[str]:
 
 
 class Signature:
-    """How the parameters of two methods differ: added, removed, and with another default."""
+    """How the parameters of two methods differ: added, removed, and with another default.
 
-    def __init__(self, old: _Parameters, new: _Parameters) -> None:
+    `in_place`: those of the new one that are given by position, if something that is added does not
+    stand behind all of them.
+    """
+
+    def __init__(self, old: _Parameters, new: _Parameters, *, has_rest: bool) -> None:
+        self.parameters = new
         self.added = {name: parameter for name, parameter in new.items() if name not in old}
         self.removed = [name for name in old if name not in new]
         self.changed: dict[str, ast.expr] = {}
@@ -297,6 +302,11 @@ class Signature:
                 continue
             if _text(default) != _text(old[name].default):
                 self.changed[name] = default
+        positional = [name for name, parameter in new.items() if not parameter.by_name]
+        is_behind = sorted(positional, key=lambda name: name in self.added) == positional
+        # The converter adds by name alone what no place is said for in front of `*args`.
+        counts = has_rest and not self.added.keys().isdisjoint(positional)
+        self.in_place = [] if is_behind and not counts else positional
 
     def __bool__(self) -> bool:
         return bool(self.added or self.removed or self.changed)
@@ -306,12 +316,14 @@ class Signature:
         """The difference, if the converter makes `new`'s parameters of it."""
         mine = _parameters(new)
         theirs = _parameters(old)
-        signature = cls(theirs, mine)
-        # What is added stands behind those that can be given by position, or by name.
+        signature = cls(theirs, mine, has_rest=old.args.vararg is not None)
         kept = [name for name in theirs if name in mine]
-        order = [*kept, *signature.added]
-        order.sort(key=lambda name: (mine[name].by_name, name in signature.added))
-        if order != list(mine):
+        order = kept
+        if not signature.in_place:
+            # What is added stands behind those that can be given by position, or by name.
+            order = [*kept, *signature.added]
+            order.sort(key=lambda name: (mine[name].by_name, name in signature.added))
+        if order != [name for name in mine if name in order]:
             return None
         for name in kept:
             if mine[name].by_name != theirs[name].by_name:
@@ -319,8 +331,6 @@ class Signature:
             has_another = _text(mine[name].default) != _text(theirs[name].default)
             if has_another and name not in signature.changed:
                 return None
-        if old.args.vararg is not None and not all(mine[n].by_name for n in signature.added):
-            return None
         if _name_of(old.args.vararg) != _name_of(new.args.vararg):
             return None
         if _name_of(old.args.kwarg) != _name_of(new.args.kwarg):
@@ -331,26 +341,64 @@ class Signature:
 
     def written(self, literal: Sequence[str], say: Callable[[ast.AST], str]) -> str:
         """The parameters of an edit that lists the names `literal` as well."""
+        if self.in_place:
+            return self._written_in_place(literal, say)
         plain = [name for name in literal if name not in self.changed and name not in self.added]
         plain = [name for name in plain if name not in self.removed]
         parts = [*plain, *(f"{name}: Old" for name in self.removed)]
-        by_name: list[str] = []
         # Those without a default stand first.
         added = sorted(self.added.values(), key=lambda parameter: parameter.default is not None)
-        for parameter in added:
-            text = f"{parameter.name}: New"
-            if parameter.arg.annotation is not None:
-                text += f"[{say(parameter.arg.annotation)}]"
-            if parameter.default is not None:
-                text += f" = {say(parameter.default)}"
-            if parameter.by_name:
-                by_name.append(text)
-            else:
-                parts.append(text)
+        parts += [_as_new(parameter, say) for parameter in added if not parameter.by_name]
         parts += [f"{name}={say(default)}" for name, default in self.changed.items()]
+        by_name = [_as_new(parameter, say) for parameter in added if parameter.by_name]
         if by_name:
             parts += ["*", *by_name]
         return ", ".join(parts)
+
+    def _written_in_place(self, literal: Sequence[str], say: Callable[[ast.AST], str]) -> str:
+        """Each added one behind the parameter that it follows: `x, scale: New = 1, *rest: Hole`."""
+        listed = {*literal, *self.changed}
+        # What stands in front of an added one says where that stands.
+        for name, following in zip(self.in_place, self.in_place[1:], strict=False):
+            if following in self.added:
+                listed.add(name)
+        first = [name for name in literal[:1] if name in ("self", "cls")]
+        variables = [name for name in literal if name not in self.parameters]
+        parts = [*first, *(name for name in variables if name not in self.removed)]
+        has_default = False
+        for name in self.in_place[len(first) :]:
+            parameter = self.parameters[name]
+            if name in self.added:
+                parts.append(_as_new(parameter, say))
+                has_default |= parameter.default is not None
+            elif name in self.changed:
+                parts.append(f"{name}={say(self.changed[name])}")
+                has_default = True
+            elif name in listed:
+                # Behind one that has a default, Python wants one.
+                parts.append(f"{name}=..." if has_default else name)
+        parts += [f"{name}: Old = ..." if has_default else f"{name}: Old" for name in self.removed]
+        names = ("rest", "others", "further")
+        parts.append(f"*{next(name for name in names if name not in {*literal, *self.added})}: Hole")
+        for name, parameter in self.parameters.items():
+            if not parameter.by_name:
+                continue
+            if name in self.added:
+                parts.append(_as_new(parameter, say))
+            elif name in listed:
+                default = self.changed.get(name)
+                parts.append(f"{name}={say(default)}" if default else name)
+        return ", ".join(parts)
+
+
+def _as_new(parameter: Parameter, say: Callable[[ast.AST], str]) -> str:
+    """An added parameter of an edit: `scale: New[float] = 1.0`."""
+    text = f"{parameter.name}: New"
+    if parameter.arg.annotation is not None:
+        text += f"[{say(parameter.arg.annotation)}]"
+    if parameter.default is not None:
+        text += f" = {say(parameter.default)}"
+    return text
 
 
 def _parameters(function: Function) -> _Parameters:
@@ -455,7 +503,7 @@ def _find_noun(draft: Draft) -> str:
 _EDIT_WORDS = {
     "edit": "@edit",
     **{word: rf"\n +with {word}:\n" for word in ("new", "old", "before", "after")},
-    **{word: rf": {word}\b" for word in ("New", "Old")},
+    **{word: rf": {word}\b" for word in ("New", "Old", "Hole")},
 }
 
 

@@ -9,14 +9,15 @@ of `patchgen.edits` are recognized by what they mean, under whatever name they w
         with new: ...
 
 Decorators above `@edit` are added to the method.  What the parameters say of its signature:
-`x: New = 1` adds one, `x: Old` removes one, and `x=2` gives another default.
+`x: New = 1` adds one, `x: Old` removes one, and `x=2` gives another default; with `*rest: Hole`,
+what is added stands where the edit has it.
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from patchgen.compiler.edits.pattern import is_ellipsis
 from patchgen.compiler.edits.signature import Parameter, read_parameters
@@ -63,7 +64,7 @@ class EditDeclaration:
     @property
     def meaning(self) -> list[object]:
         """All that decides what it does to a method, whatever its words were imported as."""
-        names = [parameter.name for parameter in (*self.added, *self.changed)]
+        names = [(parameter.name, parameter.behind) for parameter in (*self.added, *self.changed)]
         words = [pair.word for pair in self.pairs]
         return [self.statement.fragment.text, self.count, self.holes, names, words]
 
@@ -111,12 +112,18 @@ def read_edit(body: ClassBody, statement: Statement) -> EditDeclaration | None:
             what = "@edit takes a method's name and a count"
             raise PatchgenError("PG302", at, what, 'write @edit("forward")')
     parameters: dict[str, list[Parameter]] = {"Hole": [], "New": [], "Old": [], "": []}
+    is_placed = _stands_for_the_rest(body, statement, node)
+    listed: list[str] = []
     for parameter in read_parameters(node.args, statement.fragment):
-        annotation = parameter.arg.annotation
-        # `New[int]`
-        named = annotation.value if isinstance(annotation, ast.Subscript) else annotation
-        word = marker(body, named) if named else None
-        parameters[word if word in parameters else ""].append(parameter)
+        word = _read_word(body, parameter.arg)
+        if is_placed and word == "New" and not parameter.by_name:
+            parameter = replace(parameter, behind=tuple(listed))
+        if word != "Hole":
+            listed.append(parameter.name)
+        # `x=...` only lists it: Python wants a default behind one that has one.
+        if word == "" and parameter.default and is_ellipsis(parameter.default):
+            parameter = replace(parameter, default=None)
+        parameters[word].append(parameter)
     literal = parameters[""]
     changed = tuple(parameter for parameter in literal if parameter.default)
     is_signature = bool(parameters["New"] or parameters["Old"] or changed or decorators)
@@ -143,6 +150,26 @@ def read_edit(body: ClassBody, statement: Statement) -> EditDeclaration | None:
         decorators=tuple(decorators),
         pairs=pairs,
     )
+
+
+def _read_word(body: ClassBody, argument: ast.arg) -> str:
+    """What the annotation of a parameter of an edit is: `Hole`, `New` or `Old`, or nothing."""
+    annotation = argument.annotation
+    # `New[int]`
+    named = annotation.value if isinstance(annotation, ast.Subscript) else annotation
+    word = marker(body, named) if named else None
+    return word if word in ("Hole", "New", "Old") else ""
+
+
+def _stands_for_the_rest(body: ClassBody, statement: Statement, node: Function) -> bool:
+    """Whether an edit has `*rest: Hole`; raises PG302 for any other parameter with a star."""
+    for star in (node.args.vararg, node.args.kwarg):
+        if star is None or (star is node.args.vararg and _read_word(body, star) == "Hole"):
+            continue
+        what = f"the edit has the parameter {star.arg} with a star"
+        hint = "list a variable by its name alone; `*rest: Hole` stands for the other parameters"
+        raise PatchgenError("PG302", body.at(statement, star), what, hint)
+    return node.args.vararg is not None
 
 
 def _read_pairs(

@@ -33,7 +33,13 @@ from patchgen.compiler.edits.pattern import (
     is_ellipsis,
     suites,
 )
-from patchgen.compiler.edits.signature import Changes
+from patchgen.compiler.edits.signature import (
+    Changes,
+    Parameter,
+    find_place,
+    is_by_name,
+    read_parameters,
+)
 from patchgen.compiler.merge.members import ClassBody, Statement
 from patchgen.compiler.merge.text import INDENT
 from patchgen.compiler.plan.model import EditMatch, Lines, RewrittenBlock
@@ -170,14 +176,16 @@ def _refuse_unknown_names(edit: EditDeclaration, names: frozenset[str], method: 
             what = f"{edit.method} has no parameter {argument.arg}"
             hint = did_you_mean(argument.arg, known) or "annotate it with New to add it"
             raise PatchgenError("PG305", edit.at(argument), what, hint)
+    replaced: set[str] = set()
+    for pair in edit.pairs:
+        replaced.update(bound_names(pair.old.body))
     for parameter in edit.added:
-        if parameter.name in names:
+        # `if x is None:` around the statement that assigns `x` makes a parameter of a variable.
+        is_variable = parameter.name in replaced and parameter.name not in known
+        if parameter.name in names and not is_variable:
             what = f"{edit.method} has a name {parameter.name} already"
             raise PatchgenError("PG305", edit.at(parameter.arg), what, "choose another name")
-        if not (parameter.default or parameter.by_name) and method.args.defaults:
-            what = f"{parameter.name} stands behind parameters with a default"
-            hint = "give it a default, or write it behind `*`"
-            raise PatchgenError("PG305", edit.at(parameter.arg), what, hint)
+        _refuse_place(edit, parameter, method)
     for argument in edit.literal:
         if argument.arg not in names:
             what = f"{edit.method} has no name {argument.arg}"
@@ -185,6 +193,26 @@ def _refuse_unknown_names(edit: EditDeclaration, names: frozenset[str], method: 
             of_hole += "longer has it, leave it out"
             hint = did_you_mean(argument.arg, names) or of_hole
             raise PatchgenError("PG305", edit.at(argument), what, hint)
+
+
+def _refuse_place(edit: EditDeclaration, added: Parameter, method: Function) -> None:
+    """Raise PG305 for a parameter without a default behind one that has one, or in front of it."""
+    if is_by_name(added, method.args):
+        return
+    removed = {argument.arg for argument in edit.removed}
+    parameters = read_parameters(method.args, edit.statement.fragment)
+    place = find_place(added, parameters)
+    positional = [p for p in parameters if not p.by_name and p.name not in removed]
+    above = [p for p in positional if p in parameters[:place] and p.default]
+    below = [p for p in positional if p in parameters[place:] and not p.default]
+    if added.default is None and above:
+        what = f"{added.name} stands behind parameters with a default"
+        hint = "give it a default, or write it behind `*`"
+        raise PatchgenError("PG305", edit.at(added.arg), what, hint)
+    if added.default is not None and below:
+        what = f"{added.name} has a default, and stands before {below[0].name}, which has none"
+        hint = f"list {below[0].name} before it, or write it behind `*`"
+        raise PatchgenError("PG305", edit.at(added.arg), what, hint)
 
 
 def _refuse_attributes(edit: EditDeclaration, bodies: Sequence[ClassBody]) -> None:

@@ -241,27 +241,37 @@ class _Edit:
         # Defaults belong to the last ones.
         required = len(plain) - len(own.defaults)
         defaults = [*[None] * required, *own.defaults]
-        is_named = theirs.vararg is not None
+        # `*rest: Hole` stands for the other parameters.
+        is_placed = own.vararg is not None
+        is_named = theirs.vararg is not None and not is_placed
+        above: list[str] = []
         for argument, default in zip(plain, defaults, strict=True):
-            self.change_parameter(theirs, argument, default, is_named)
+            place = _place_behind(above, theirs) if is_placed else None
+            self.change_parameter(theirs, argument, default, is_named, place)
+            above.append(argument.arg)
         for argument, default in zip(own.kwonlyargs, own.kw_defaults, strict=True):
             self.change_parameter(theirs, argument, default, is_named=True)
+        # What stands in the place of another one is put behind it before that goes.
+        for argument in _arguments(own):
+            if _annotated(argument) == "Old":
+                _remove_parameter(theirs, argument.arg)
 
     def change_parameter(
-        self, theirs: ast.arguments, own: ast.arg, default: ast.expr | None, is_named: bool
+        self,
+        theirs: ast.arguments,
+        own: ast.arg,
+        default: ast.expr | None,
+        is_named: bool,
+        place: int | None = None,
     ) -> None:
         kind = _annotated(own)
         value = self.carried(default) if default else None
-        if kind == "Old":
-            _remove_parameter(theirs, own.arg)
-        elif kind == "New" and is_named:
+        if kind == "New" and is_named:
             theirs.kwonlyargs.append(ast.arg(own.arg))
             theirs.kw_defaults.append(value)
         elif kind == "New":
-            theirs.args.append(ast.arg(own.arg))
-            if value:
-                theirs.defaults.append(value)
-        elif value is not None:
+            _add_parameter(theirs, own.arg, value, place)
+        elif kind != "Old" and value is not None and not _is_dots(value):
             _set_default(theirs, own.arg, value)
 
     # --- matching
@@ -509,6 +519,29 @@ def _remove_parameter(given: ast.arguments, name: str) -> None:
     if from_end <= len(given.defaults):
         del given.defaults[-from_end]
     del given.args[at]
+
+
+def _place_behind(names: list[str], given: ast.arguments) -> int:
+    """How many arguments by position stand up to the last of `names` that is one."""
+    own = [argument.arg for argument in (*given.posonlyargs, *given.args)]
+    places = [own.index(name) + 1 for name in names if name in own]
+    return places[-1] if places else 0
+
+
+def _add_parameter(
+    given: ast.arguments, name: str, value: ast.expr | None, place: int | None
+) -> None:
+    """Add one that is given by position, at a place or behind all."""
+    count = len(given.posonlyargs)
+    if place is None:
+        place = count + len(given.args)
+    required = count + len(given.args) - len(given.defaults)
+    if value is not None:
+        given.defaults.insert(max(0, place - required), value)
+    if place < count:
+        given.posonlyargs.insert(place, ast.arg(name))
+    else:
+        given.args.insert(place - count, ast.arg(name))
 
 
 def _set_default(given: ast.arguments, name: str, value: ast.expr) -> None:
