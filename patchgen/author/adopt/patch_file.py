@@ -169,6 +169,9 @@ class _Reader:
         for node in self.file.tree.body:
             if not isinstance(node, Function) or _takes_self(node) or node in self.followed:
                 continue
+            # What is assigned is the model's code.
+            if any(other.value == Defined(node) for other in self.assignments.values()):
+                continue
             inside = [n for n in own_nodes(node.body) if not isinstance(n, ast.Subscript)]
             if any(map(_is_store, inside)):
                 acting.append(node)

@@ -87,7 +87,7 @@ class PatchNames:
         effective = {}
         dead: list[tuple[Location, str]] = []
         for change in self.patch.assignments:
-            module, names = resolver_of(self.root).locate(change.path)
+            module, names = _place(change, resolver_of(self.root))
             if module != self.module:
                 continue
             text = ".".join(names)
@@ -412,12 +412,23 @@ def _modules_of(patch: Patch, resolver: Resolver) -> list[str]:
     """The modeling files that the patch changes; it may change nothing else."""
     modules: set[str] = set()
     for change in patch.assignments:
-        module, _ = resolver.locate(change.path)
+        module, _ = _place(change, resolver)
         if ".modeling_" not in module:
             what = f"changes {change.path}, which no modeling file has"
             raise PatchgenError("PG810", change.at, what, ANOTHER_RELEASE)
         modules.add(module)
     return sorted(modules)
+
+
+def _place(change: Assignment, resolver: Resolver) -> tuple[str, tuple[str, ...]]:
+    """The module that an assignment changes, and the names in it.
+
+    `modeling_llama.create_causal_mask = mine` changes modeling_llama, which only imports that.
+    """
+    owner, _, name = change.path.rpartition(".")
+    if ".modeling_" in owner and resolver.locate(owner) == (owner, ()):
+        return owner, (name,)
+    return resolver.locate(change.path)
 
 
 def _check_imports(patch: Patch, root: Path) -> None:
@@ -462,7 +473,9 @@ def _with_homes(patch: Patch, resolver: Resolver) -> Patch:
     changes = []
     for change in patch.assignments:
         value = with_home(change.value)
-        changes.append(replace(change, path=home(change.path), value=value))
+        module, names = _place(change, resolver)
+        path = ".".join((module, *names)) if ".modeling_" in module else change.path
+        changes.append(replace(change, path=path, value=value))
     scope = ChainMap({name: with_home(value) for name, value in patch.scope.items()})
     return replace(patch, assignments=tuple(changes), scope=scope)
 
