@@ -25,7 +25,7 @@ from torch.nn.modules import module as hooks
 from patchgen import disk
 from patchgen.unpatching.capture import capture, own_module
 from patchgen.unpatching.source import pieces_of
-from patchgen.unpatching.values import note_compiled
+from patchgen.unpatching.values import is_folder_of_user, note_compiled
 
 
 def record(model: nn.Module | None, folder: Path, error: str = "", observe: bool = False) -> None:
@@ -45,6 +45,7 @@ def record(model: nn.Module | None, folder: Path, error: str = "", observe: bool
         "error": error,
         "version": transformers.__version__,
         "root": str(Path(transformers.__file__).parents[1]),
+        "folders": [folder for folder in sys.path if not is_folder_of_user(Path(folder))],
         "differences": listed,
         "pieces": [dataclasses.asdict(piece) for piece in pieces],
         "assigned": [dataclasses.asdict(assignment) for assignment in assigned],

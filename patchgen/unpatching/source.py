@@ -122,6 +122,11 @@ class Writer:
             return f"{name} = {value}", (self._bind("torch", torch, {}),)
         if isinstance(value, logging.Logger):
             return f"from logging import getLogger\n{name} = getLogger({value.name!r})", ()
+        if isinstance(value, logging.LoggerAdapter) and _literal(value.extra) is not None:
+            # What `get_logger` of Accelerate gives, and of most trainers.
+            adapter = self._bind(type(value).__name__, type(value), imports)
+            logger = f"{adapter}(getLogger({value.logger.name!r}), {value.extra!r})"
+            return f"from logging import getLogger\n{name} = {logger}", (adapter,)
         if isinstance(value, partial | partialmethod):
             return self._partial(name, value)
         if isinstance(value, FunctionType):

@@ -208,7 +208,7 @@ def _finish(
     equal: dict[str, Any] = {}
     for model in models:
         if verify and model.flat and model.module == captured["module"]:
-            equal = _compare(folder, model, captured.get("not_observed", {}), captured["model"])
+            equal = _compare(folder, model, captured)
     if write is not None:
         for model in models:
             path = Path(write, model.name)
@@ -218,20 +218,21 @@ def _finish(
     return Report(name, module, error, differences, models, equal, verify)
 
 
-def _compare(
-    folder: Path, model: Model, not_observed: Mapping[str, str], first: str
-) -> dict[str, Any]:
+def _compare(folder: Path, model: Model, captured: Mapping[str, Any]) -> dict[str, Any]:
     """How each head of the flat file compares with the patched one, in a process of its own."""
     flat = folder / model.name.replace("modular_", "modeling_", 1)
     disk.fill(folder, {flat.name: model.flat})
-    command = children.python("patchgen.unpatching.equal", folder, flat)
+    first = captured["model"]
+    # What the program imports from a folder of its own, the flat file may import as well.
+    folders = captured["folders"]
+    command = children.python("patchgen.unpatching.equal", folder, flat, first=folders)
     done = children.run(command, folder, SECONDS)
     if done.returncode:
         errors = done.stderr.strip().splitlines() or ["it ended without a word"]
         why = f"the flat file does not import: {errors[-1]}"
         return {first: {"error": why}}
     printed = done.stdout.strip().splitlines()
-    equal = {name: {"error": why} for name, why in not_observed.items()}
+    equal = {name: {"error": why} for name, why in captured.get("not_observed", {}).items()}
     compared = json.loads(printed[-1])
     equal |= compared
     names = sorted(equal, key=lambda name: (name != first, name))

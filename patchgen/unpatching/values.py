@@ -129,10 +129,14 @@ def is_of_user(module: ModuleType | None) -> bool:
         return True
     if file is None:
         return module.__name__ not in sys.builtin_module_names
+    found_in = _found_in(Path(file).resolve())
+    return found_in is not None and is_folder_of_user(found_in)
+
+
+def is_folder_of_user(folder: Path) -> bool:
+    """Whether a folder is that of the script, or the one that it is run in."""
     main = getattr(sys.modules["__main__"], "__file__", None)
-    folders = {Path.cwd(), Path(main or "main.py").resolve().parent}
-    path = Path(file).resolve()
-    return _found_in(path) in folders
+    return folder.resolve() in (Path.cwd(), Path(main or "main.py").resolve().parent)
 
 
 def place_of(value: Any) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
 import pytest
 
-from tests.toytree import environment
+from tests.toytree import REPOSITORY, environment
 
 MODEL = """
 import functools, types
@@ -34,13 +35,13 @@ model(torch.arange(9)[None])
 """
 
 
-def run(folder, text, *options, command=("python", "train.py")):
+def run(folder, text, *options, command=("python", "train.py"), path=REPOSITORY):
     (folder / "train.py").write_text(text, encoding="utf-8")
     argv = [sys.executable, "-m", "patchgen", "unpatch", "--output-format", "json", *options]
     done = subprocess.run(
         [*argv, "--", *command],
         cwd=folder,
-        env=environment(),
+        env=environment(PYTHONPATH=f"{REPOSITORY}{os.pathsep}{path}"),
         capture_output=True,
         text=True,
         check=False,
@@ -316,6 +317,25 @@ for layer in model.model.layers:
     written = report["models"][0]["text"]
     assert "0.5 * hidden_states" in written and "calls = 0" in written
     assert "return 0.5 * super().forward(x)" in written
+
+
+@pytest.mark.slow
+def test_a_package_of_another_folder_is_imported_with_what_it_logs(tmp_path):
+    # Axolotl from a checkout: `PYTHONPATH=src`, and a logger that is Accelerate's adapter.
+    (tmp_path / "src/hooks").mkdir(parents=True)
+    (tmp_path / "src/hooks/__init__.py").write_text(
+        "import logging\n\n\nclass Adapter(logging.LoggerAdapter):\n    pass\n\n\n"
+        "LOG = Adapter(logging.getLogger(__name__), {})\n\n\n"
+        "def half(x):\n    return 0.5 * x\n\n\n"
+        "def make(model):\n    def forward(self, x):\n        LOG.debug('half')\n"
+        "        return half(x)\n    model.LlamaMLP.forward = forward\n",
+        encoding="utf-8",
+    )
+    text = f"{MODEL}import hooks\nhooks.make(modeling_llama)\n{RUN}"
+    done, report = run(tmp_path, text, path=tmp_path / "src")
+    assert done.returncode == 0, (report, done.stderr)
+    assert report["equal"]["LlamaForCausalLM"]["largest"] == 0.0
+    assert 'LOG = Adapter(getLogger("hooks"), {})' in report["models"][0]["text"]
 
 
 @pytest.mark.slow
