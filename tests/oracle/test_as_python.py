@@ -383,6 +383,73 @@ def test_what_is_converted_is_as_python_runs_it(what: str, tmp_path: Path) -> No
     assert judge(path, {file.name: file.text for file in result.files}, tmp_path) == []
 
 
+# Files of a project, by their paths; the last is the one that is converted.
+PROJECTS = {
+    "a package, and a module that nothing reads at import": {
+        "own/kit/__init__.py": "from .gates import Gate as Gate",
+        "own/kit/gates.py": """
+import torch
+from torch import nn
+START = 0.5
+class Gate(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.gamma = nn.Parameter(torch.full((width,), START))
+    def forward(self, x):
+        return x * self.gamma
+""",
+        "own/modular_llama_x.py": """
+from transformers import initialization as init
+from transformers.models.llama import modeling_llama as llama
+from .kit import Gate
+from .kit import gates
+class LlamaMLP(llama.LlamaMLP):
+    def __init__(self, config):
+        super().__init__(config)
+        self.gate = Gate(config.hidden_size)
+    def forward(self, x):
+        return self.gate(super().forward(x))
+class LlamaPreTrainedModel(llama.LlamaPreTrainedModel):
+    def _init_weights(self, module):
+        super()._init_weights(module)
+        if isinstance(module, gates.Gate):
+            init.constant_(module.gamma, gates.START)
+""",
+    },
+    "modules that are imported by their whole names": {
+        "own/kit/gates.py": "def halved(x):\n    return x / 2",
+        "own/modular_mixtral_x.py": """
+import transformers.models.mixtral.modeling_mixtral as mixtral
+import own.kit.gates as gates
+class MixtralSparseMoeBlock(mixtral.MixtralSparseMoeBlock):
+    def forward(self, hidden_states):
+        return gates.halved(super().forward(hidden_states))
+""",
+    },
+    "a block of a model whose others have the names of this one": {
+        "modular_starcoder2_x.py": """
+from transformers.models.mistral.modeling_mistral import MistralMLP
+from transformers.models.starcoder2 import modeling_starcoder2 as starcoder2
+class Starcoder2MLP(MistralMLP):
+    pass
+class Starcoder2DecoderLayer(starcoder2.Starcoder2DecoderLayer):
+    pass
+""",
+    },
+}
+
+
+@pytest.mark.parametrize("what", PROJECTS)
+def test_files_of_a_project_are_as_python_runs_them(what: str, tmp_path: Path) -> None:
+    for name, text in PROJECTS[what].items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    result = flatten(path, make_environment(tmp_path), Settings())
+    assert not result.problems
+    assert judge(path, {file.name: file.text for file in result.files}, tmp_path) == []
+
+
 def test_a_block_that_begins_otherwise_is_seen(tmp_path: Path) -> None:
     model, text = WRITTEN["a block that its own model initialises"]
     path = tmp_path / f"modular_{model}.py"

@@ -33,7 +33,7 @@ from functools import cached_property
 from itertools import chain, count
 from os.path import commonprefix
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -66,8 +66,10 @@ def run_as_python(path: Path, home: Path) -> Meaning:
         meaning.find_replaced(modular)
         for copy in list(meaning.copies.values()):
             copy.run()
-        for each in list(meaning.modulars.values()):
-            each.run()
+        begun = list(meaning.modulars)
+        for name in begun:  # a file may import further ones
+            meaning.modulars[name].run()
+            begun += [each for each in meaning.modulars if each not in begun]
     except edits.DoesNotMatch as error:
         raise NotJudged(f"an edit is read otherwise here: {error}") from error
     except Exception as error:  # a file raises what it likes
@@ -144,7 +146,7 @@ class Meaning:
         if name in self.modular.defined:
             return [vars(self.modular.module)[name]]
         values = []
-        for copy in self.copies.values():
+        for copy in sorted(self.copies.values(), key=lambda copy: not copy.is_followed):
             for theirs in copy.originals:
                 if name in (copy.renamed(theirs), copy.as_helper(theirs)):
                     values.append(vars(copy.module)[theirs])
@@ -410,10 +412,13 @@ class Modular(Running):
     begun: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        name = f"{MODELS}{self.path.stem}_as_python_{self.meaning.number}"
+        is_package = self.path.stem == "__init__"
+        stem = self.path.parent.name if is_package else self.path.stem
+        name = f"{MODELS}{stem}_as_python_{self.meaning.number}"
         text = disk.text_of(self.path)
         place = str(self.path.with_name(f"{self.path.stem}_as_python_{self.meaning.number}.py"))
-        self.begin(name, text, place, self.name.rpartition(".")[0])
+        package = self.name if is_package else self.name.rpartition(".")[0]
+        self.begin(name, text, place, package)
 
     @cached_property
     def classes(self) -> dict[str, ast.ClassDef]:
@@ -433,8 +438,8 @@ class Modular(Running):
         """The module and, if it is not the module itself, the name that an import binds."""
         found = {}
         for each in imports_of(self.tree.body):
-            if not each.binds_package:
-                found[each.bound] = (self.absolute(each.module, each.level), each.name)
+            module = each.bound if each.binds_package else each.module
+            found[each.bound] = (self.absolute(module, each.level), each.name)
         return found
 
     @property
@@ -447,15 +452,13 @@ class Modular(Running):
         """The classes of transformers' models that a class of the file derives from."""
         found = []
         for base in node.bases:
-            first, _, attribute = ast.unparse(base).partition(".")
-            if first in self.classes and not attribute:
+            first, *attributes = ast.unparse(base).split(".")
+            if first in self.classes and not attributes:
                 continue  # the file's own class has its parents itself
             if first not in self.origins:
                 continue
-            module, name = self.origins[first]
-            if attribute:
-                module = f"{module}.{name}".rstrip(".")
-                name = attribute
+            parts = [*filter(None, self.origins[first]), *attributes]
+            module, _, name = ".".join(parts).rpartition(".")
             if (other := self.meaning_of(module)) is not None:
                 if name in other.classes:
                     found += other.parents_of(other.classes[name])
@@ -468,7 +471,8 @@ class Modular(Running):
     def meaning_of(self, name: str) -> Modular | None:
         """The file of the project that is imported as `name`."""
         meaning = self.meaning
-        path = Path(meaning.home, *name.split(".")).with_suffix(".py")
+        folder = Path(meaning.home, *name.split("."))
+        path = folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
         if name.startswith("patchgen.") or not path.is_file():
             return None
         if name not in meaning.modulars:
@@ -560,10 +564,16 @@ class Modular(Running):
         whole = self.absolute(name, level)
         if whole == "__future__":
             return super().imported(name, globals, locals, names, level)
+        if names and (part := self.meaning_of(f"{whole}.{names[0]}")) is not None:
+            return SimpleNamespace(**{names[0]: _Lazily(part)})
         if (other := self.meaning_of(whole)) is not None:
-            return _Lazily(other)
-        if whole.startswith("transformers") and names:
-            return _AsMeant(self.meaning, whole)
+            found: Any = _Lazily(other)
+            # `import a.b.c` gives `a`, whose attributes lead there.
+            for above in [] if names else reversed(whole.split(".")[1:]):
+                found = SimpleNamespace(**{above: found})
+            return found
+        if whole.startswith("transformers"):
+            return _AsMeant(self.meaning, whole if names else "transformers")
         if names and level:
             return builtins.__import__(whole, {}, {}, names)
         return super().imported(whole, globals, locals, names)
@@ -601,7 +611,8 @@ class _AsMeant(ModuleType):
         except AttributeError:
             value = importlib.import_module(f"{real}.{name}")
         if isinstance(value, ModuleType):
-            return _AsMeant(self.__meaning, value.__name__) if _kind(value.__name__) else value
+            is_of_models = f"{value.__name__}.".startswith(MODELS)
+            return _AsMeant(self.__meaning, value.__name__) if is_of_models else value
         module, own = _meant(real, name)
         return self.__meaning.copy_of(module).original(own) if _kind(module) else value
 
