@@ -379,7 +379,9 @@ class Signature:
                 parts.append(f"{name}=..." if has_default else name)
         parts += [f"{name}: Old = ..." if has_default else f"{name}: Old" for name in self.removed]
         names = ("rest", "others", "further")
-        parts.append(f"*{next(name for name in names if name not in {*literal, *self.added})}: Hole")
+        parts.append(
+            f"*{next(name for name in names if name not in {*literal, *self.added})}: Hole"
+        )
         for name, parameter in self.parameters.items():
             if not parameter.by_name:
                 continue
