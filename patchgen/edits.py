@@ -26,8 +26,9 @@ default.
         with new:
             return y * factor
 
-An added parameter stands behind the others.  With `*rest: Hole`, which stands for the method's other
-parameters, it stands behind the one that is listed before it; `mask=...` lists one with a default.
+An added parameter stands behind the others.  With `*rest: Hole`, which stands for the method's
+other parameters, it stands behind the one that is listed before it; `mask=...` lists one with a
+default.
 
     def scale(self, x, factor: New[float] = 1.0, mask=..., *rest: Hole):
 
