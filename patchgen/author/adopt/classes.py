@@ -378,10 +378,9 @@ class Signature:
                 # Behind one that has a default, Python wants one.
                 parts.append(f"{name}=..." if has_default else name)
         parts += [f"{name}: Old = ..." if has_default else f"{name}: Old" for name in self.removed]
-        names = ("rest", "others", "further")
-        parts.append(
-            f"*{next(name for name in names if name not in {*literal, *self.added})}: Hole"
-        )
+        # Not the name of something that the edit reads.
+        free = [name for name in ("rest", "others", "further") if name not in self.parameters]
+        parts.append(f"*{next(name for name in free if name not in literal)}: Hole")
         for name, parameter in self.parameters.items():
             if not parameter.by_name:
                 continue

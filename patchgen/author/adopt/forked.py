@@ -20,6 +20,7 @@ from patchgen import disk
 from patchgen.author.align.file import File, absolute_module, read_file, with_whole_names
 from patchgen.compiler.link.strings import find_words, rename_in_text
 from patchgen.syntax.bound import names_in
+from patchgen.syntax.same import is_documenting
 from patchgen.syntax.text import make_source
 
 BUILTINS = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__"}
@@ -141,13 +142,17 @@ def pair_with_parent(
 
 
 def _pair_constants(parent: File, fork: File, pairs: dict[str, str]) -> None:
-    """Pair constants of which only the first word differs: LLAMA_INPUTS, TOY_INPUTS."""
+    """Pair constants of which only the first word differs: LLAMA_INPUTS, TOY_INPUTS.
+
+    The converter gives constants no other names: those that code reads are the fork's own.
+    """
+    read = read_by_code(fork)
     by_tail: dict[str, list[str]] = defaultdict(list)
     for old in parent.definitions:
         by_tail[old.partition("_")[2]].append(old)
     for name, definition in fork.definitions.items():
         tail = name.partition("_")[2]
-        if not tail or name in pairs or definition.kind != "assign":
+        if not tail or name in pairs or name in read or definition.kind != "assign":
             continue
         match by_tail[tail]:
             case [old] if old not in pairs.values():
@@ -252,6 +257,23 @@ def _with_names(parent: File, names: Mapping[str, str]) -> File:
     heads = re.compile(rf"^(class |def )({either})\b", re.MULTILINE)
     text = heads.sub(lambda head: head[1] + names[head[2]], parent.source.text)
     return read_file(make_source(text, parent.source.path, parent.source.module))
+
+
+def read_by_code(file: File) -> set[str]:
+    """The names that something reads beside documenting decorators."""
+    names: set[str] = set()
+    stack: list[ast.AST] = [file.tree]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            names.add(node.id)
+        decorators = getattr(node, "decorator_list", ())
+        stack += [
+            child
+            for child in ast.iter_child_nodes(node)
+            if not (child in decorators and isinstance(child, ast.expr) and is_documenting(child))
+        ]
+    return names
 
 
 def unbound(forked: ForkedModel) -> frozenset[str]:

@@ -9,14 +9,14 @@ from collections.abc import Container, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from patchgen.author.adopt.forked import ForkedModel
+from patchgen.author.adopt.forked import ForkedModel, read_by_code
 from patchgen.author.adopt.read import with_plain_super
 from patchgen.author.align.file import Definition, File, imported_names, plain_definition, read_file
 from patchgen.author.modular_text import flatten_text, output_name
 from patchgen.compiler.settings import Settings
 from patchgen.syntax.bound import bound_by, bound_names, names_in
 from patchgen.syntax.errors import Problem
-from patchgen.syntax.same import is_documenting, plain_text, plain_texts
+from patchgen.syntax.same import plain_text, plain_texts
 from patchgen.syntax.text import make_source
 from patchgen.syntax.trees import Function, names_within
 
@@ -59,7 +59,7 @@ def own_statements(forked: ForkedModel) -> list[ast.stmt]:
     same = forked.pairs.keys() - renamed
     if not same.isdisjoint(fork.classes):
         foreign = renamed - forked.alone
-    read = _read_by_code(fork)
+    read = read_by_code(fork)
     theirs: set[str] = set()
     for node in forked.parent.tree.body:
         bound = {*bound_names([node])}
@@ -93,23 +93,6 @@ def _statements(fork: File, read: set[str]) -> list[ast.stmt]:
         if "__all__" not in names and (not names or names - documents):
             statements.append(node)
     return statements
-
-
-def _read_by_code(file: File) -> set[str]:
-    """The names that something reads beside documenting decorators."""
-    names: set[str] = set()
-    stack: list[ast.AST] = [file.tree]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-            names.add(node.id)
-        decorators = getattr(node, "decorator_list", ())
-        stack += [
-            child
-            for child in ast.iter_child_nodes(node)
-            if not (child in decorators and isinstance(child, ast.expr) and is_documenting(child))
-        ]
-    return names
 
 
 @dataclass(frozen=True)
@@ -152,7 +135,7 @@ def prove(
     tree = ast.parse(output)
     plain = "\n".join(plain_texts(tree.body))
     # Of a parent with another prefix, what nobody reads does not come along by itself.
-    every = _statements(fork, _read_by_code(fork))
+    every = _statements(fork, read_by_code(fork))
     constants = [node for node in every if isinstance(node, ast.Assign | ast.AnnAssign)]
     wanted = dict.fromkeys([*own_statements(forked), *constants])
     imported = {*_imports_in(tree)}
