@@ -293,11 +293,13 @@ class _Qualifier:
         """Whether a read of the class `symbol` means the same once it is merged into its heir.
 
         Parent.method(self)         yes, in a class below it
+        super(Parent, self)         yes, there too
         Parent.__dict__             no
         """
         heirs = self._naming.plan.heirs_of(symbol)
         behind = reference.attributes[used:]
-        if behind and self._key in heirs and behind[0] not in _OF_CLASS_OBJECT:
+        is_of_object = not behind or behind[0] in _OF_CLASS_OBJECT
+        if self._key in heirs and (not is_of_object or self._is_in_super(reference)):
             return True
         # Every object of the parent is one of its only heir.
         return reference.position in find_types(self._tree, with_checks=len(heirs) < 2)
