@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 MODELS = "transformers.models"
+# Who imports a model has imported these: to import one again changes nothing.
+LOADED = frozenset({"huggingface_hub", "numpy", "torch", "transformers"})
 MODELING_UTILS = "transformers.modeling_utils"
 CONFIGURATION = "transformers.configuration_utils"
 # Its classes `GenericForSequenceClassification` and similar are heads of any model.

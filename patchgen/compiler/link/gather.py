@@ -71,6 +71,12 @@ def list_kinds(builder: Builder) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*declared, *plan.bases]))
 
 
+def find_main_kind(builder: Builder) -> str:
+    """The kind of output for functions, constants and statements, which have none of their own."""
+    kinds = list_kinds(builder)
+    return MODELING if MODELING in kinds else min(kinds)
+
+
 def _find_roots(kind: str, builder: Builder) -> list[BlockId]:
     """What an output holds whatever its other code reads."""
     base = builder.plan.bases.get(kind)
@@ -101,9 +107,7 @@ def _find_base_roots(base: str, builder: Builder) -> list[BlockId]:
 def _find_declared_roots(kind: str, builder: Builder) -> list[BlockId]:
     """What the modular files declare for this output: classes, public functions and constants."""
     plan = builder.plan
-    kinds = {declaration.kind for declaration in plan.declarations} or {kind}
-    # Functions and constants have no kind of their own.
-    main = MODELING if MODELING in kinds else sorted(kinds)[0]
+    main = find_main_kind(builder)
     merged = set[Symbol]().union(*(declaration.chain[1:] for declaration in plan.declarations))
     roots: list[BlockId] = []
     for layer in reversed(plan.layers):

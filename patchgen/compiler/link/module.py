@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from patchgen.compiler.link.collisions import find_conflicts
 from patchgen.compiler.link.flatblock import BlockId, Builder, Dependency, FlatBlock
 from patchgen.compiler.link.footer import IMPORT, render_conversions, write_is_custom_code
-from patchgen.compiler.link.gather import Gathered, gather_contents
+from patchgen.compiler.link.gather import Gathered, find_main_kind, gather_contents
 from patchgen.compiler.link.header import (
     DOCSTRING_IMPORT,
     render_auto_docstring,
@@ -35,6 +35,7 @@ from patchgen.compiler.link.order import order_blocks
 from patchgen.compiler.plan.model import Symbol
 from patchgen.compiler.plan.naming import NameClash
 from patchgen.compiler.plan.prefixes import MODELING, output_name
+from patchgen.facts.modules import LOADED
 from patchgen.syntax.blocks import Block, Import, ModuleIndex
 from patchgen.syntax.errors import Location, PatchgenError, Refusals, problems_of
 from patchgen.syntax.trees import names_within, parse_once, walk
@@ -161,6 +162,8 @@ def find_imports(gathered: Gathered, builder: Builder) -> tuple[str, ...]:
     homes = [gathered.base] if gathered.base else []
     homes += [dependency.home for dependency in gathered.imports]
     homes += sorted(home for _, home in gathered.homes)
+    if gathered.kind == find_main_kind(builder):
+        homes += builder.plan.modules
     statements: list[str] = []
     for home in dict.fromkeys(homes):
         statements += _select_imports(home, needed, gathered.homes, builder)
@@ -240,7 +243,7 @@ def _is_for_effect(item: Import, index: ModuleIndex, builder: Builder) -> bool:
         return False
     top = item.module.partition(".")[0]
     # Modules of the standard library change nothing by being imported; patchgen may not be there.
-    if top in sys.stdlib_module_names or top == "patchgen":
+    if top in sys.stdlib_module_names or top in LOADED or top == "patchgen":
         return False
     if item.bound in (index.exports or ()) or any(item.bound in each.uses for each in index.blocks):
         return False
