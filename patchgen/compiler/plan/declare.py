@@ -151,7 +151,14 @@ def make_plan(
     layers = _find_layers(modular, bindings)
     context = _Context(bindings, Lineages(bindings), layers, frozenset(decorators))
     declared = _declare_all(context)
-    bases = _find_bases(declared, context) if declared else find_followed(modular, bindings)
+    if not declared:
+        bases = find_followed(modular, bindings)
+    else:
+        bases = _find_bases(declared, context)
+        # Beside a configuration, functions and constants may be all that changes of the model.
+        kinds = {declaration.kind for declaration in declared}
+        if kinds == {*bases} == {"configuration"}:
+            bases = {**find_followed(modular, bindings, MODELING), **bases}
     prefixes = _find_prefixes(declared, bases, context)
     return ModulePlan(modular, layers, tuple(declared), bases, prefixes)
 
@@ -357,8 +364,13 @@ _HINT = (
 )
 
 
-def find_followed(modular: ModuleIndex, bindings: Bindings) -> dict[str, str]:
-    """The module that each kind follows; raises PG125 where none or several define its names."""
+def find_followed(
+    modular: ModuleIndex, bindings: Bindings, beside: str | None = None
+) -> dict[str, str]:
+    """The module that each kind follows; raises PG125 where none or several define its names.
+
+    With `beside`, only a module of that kind is asked for, and there may be none.
+    """
     # What the file defines itself; `__all__` and `__version__` are every module's own.
     own: dict[str, Block] = {}
     for block in modular.blocks:
@@ -373,8 +385,10 @@ def find_followed(modular: ModuleIndex, bindings: Bindings) -> dict[str, str]:
     redefined = {}
     for module, index in parents.items():
         names = list(filter(index.definition, own))
-        if names:
+        if names and beside in (None, kind_of_module(module)):
             redefined[module] = names
+    if beside and not redefined:
+        return {}
     if len(redefined) == 1:
         (module,) = redefined
         return {kind_of_module(module) or MODELING: module}
