@@ -426,6 +426,39 @@ class MixtralSparseMoeBlock(mixtral.MixtralSparseMoeBlock):
         return gates.halved(super().forward(hidden_states))
 """,
     },
+    "a function over that of the file below, which it calls": {
+        "own/modular_llama_scaled.py": """
+from transformers.models.llama import modeling_llama as llama
+def scale_of(layer_idx):
+    return 0.9
+class LlamaDecoderLayer(llama.LlamaDecoderLayer):
+    def __init__(self, config, layer_idx):
+        super().__init__(config, layer_idx)
+        self.scale = scale_of(layer_idx)
+    def forward(self, hidden_states, *args, **kwargs):
+        return super().forward(hidden_states, *args, **kwargs) * self.scale
+""",
+        "own/modular_llama_x.py": """
+from . import modular_llama_scaled as below
+def scale_of(layer_idx):
+    return below.scale_of(layer_idx) ** layer_idx
+class LlamaDecoderLayer(below.LlamaDecoderLayer):
+    pass
+""",
+    },
+    "a function of the model beside a configuration": {
+        "own/modular_llama_x.py": """
+from huggingface_hub.dataclasses import strict
+from transformers.models.llama import configuration_llama
+from transformers.models.llama import modeling_llama as llama
+@strict
+class LlamaConfig(configuration_llama.LlamaConfig):
+    scale_by: float = 0.5
+def eager_attention_forward(module, query, key, value, attention_mask, scaling, dropout=0.0, **kwargs):
+    scaling = scaling * module.config.scale_by
+    return llama.eager_attention_forward(module, query, key, value, attention_mask, scaling, dropout)
+""",
+    },
     "a block of a model whose others have the names of this one": {
         "modular_starcoder2_x.py": """
 from transformers.models.mistral.modeling_mistral import MistralMLP

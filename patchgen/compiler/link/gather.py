@@ -118,15 +118,13 @@ def _find_declared_roots(kind: str, builder: Builder) -> list[BlockId]:
             if declaration is None:
                 is_root = kind == main and _is_kept_unused(block)
             else:
-                symbol = declaration.symbol
                 # The members of a mixin stand in the classes that it was merged into; a class with
                 # parents is a variant of its own, whatever else derives from it.
-                is_mixin = symbol in merged and not declaration.parents
-                # A nearer modular file may declare a class of this name.
-                is_there = builder.naming.resolve(symbol, module).key == symbol
-                is_root = declaration.kind == kind and is_there
+                is_mixin = declaration.symbol in merged and not declaration.parents
+                is_root = declaration.kind == kind
                 is_root &= not is_mixin or block.name in exported
-            if is_root:
+            # A nearer modular file may define the same name.
+            if is_root and not builder.naming.is_replaced(module, block):
                 roots.append(BlockId(module, block.first))
     return roots
 

@@ -134,7 +134,8 @@ class Naming:
         other definition, and for a class that is merged.
         """
         plan = self.plan
-        is_of_parent = symbol.module in plan.parents and not self._is_class(symbol)
+        files = {*plan.parents, *plan.modules}
+        is_of_parent = symbol.module in files and not self._is_class(symbol)
         if not is_of_parent and plan.subclass_of(symbol) is None:
             return None
         # Without the subclass, this is what code of its own module would find.
@@ -151,6 +152,12 @@ class Naming:
         changed = [] if block.defines else changed_names(block.text)
         found = [self.aside(Symbol(module, name)) for name in changed]
         return bool(found) and all(found)
+
+    def is_replaced(self, module: str, block: Block) -> bool:
+        """Whether a nearer definition takes the place of each name that a statement binds."""
+        symbols = [Symbol(module, name) for name in block.defines]
+        there = [symbol for symbol in symbols if self.resolve(symbol, module).key == symbol]
+        return bool(symbols) and not there
 
     def _private(self, symbol: Symbol, name: str) -> str:
         """`_LlamaMLPParent`, `_rotate_half_parent`, numbered where that is something else."""

@@ -127,7 +127,8 @@ class Meaning:
                 copy.is_followed = True
                 copy.prefix, copy.new_prefix = copy.lent
         modules = [each for each in modular.mentioned if _kind(each) == "modeling"]
-        if not self.copies and len(modules) == 1:  # functions alone
+        # Functions alone, or beside a configuration.
+        if "modeling" not in map(_kind, self.copies) and len(modules) == 1:
             self.copy_of(modules[0]).is_followed = True
 
     def name_of(self, value: Any) -> str | None:
@@ -410,6 +411,7 @@ class Modular(Running):
     path: Path
     name: str
     begun: set[int] = field(default_factory=set)
+    originals: dict[str, Any] = field(default_factory=dict)  # of what the file on top defines anew
 
     def __post_init__(self) -> None:
         is_package = self.path.stem == "__init__"
@@ -505,6 +507,19 @@ class Modular(Running):
             edits.make_edits(vars(self.module)[node.name], self.originals_of)
         if self is self.meaning.modular and not isinstance(node, ast.Import | ast.ImportFrom):
             self.take_places(_bound(node))
+        for each in list(self.meaning.modulars.values()):
+            each.give_way()
+
+    def give_way(self) -> None:
+        """Let the public functions and constants of the file on top count for this one too."""
+        top = self.meaning.modular
+        if self is top or not self.path.stem.startswith("modular_"):
+            return
+        ours = vars(self.module)
+        for name in self.defined & top.defined - {*self.classes, *top.classes}:
+            if name in ours and not name.startswith("_"):
+                self.originals.setdefault(name, ours[name])
+                ours[name] = vars(top.module).get(name, ours[name])
 
     def describe(self, node: ast.ClassDef) -> None:
         """Give a class its parent's docstring, which transformers reads, and Python does not."""
@@ -588,6 +603,8 @@ class _Lazily(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         self.__modular.require(name)
+        if name in self.__modular.originals:
+            return self.__modular.originals[name]
         try:
             return vars(self.__modular.module)[name]
         except KeyError:
