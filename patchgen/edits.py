@@ -32,6 +32,8 @@ default.
 
     def scale(self, x, factor: New[float] = 1.0, mask=..., *rest: Hole):
 
+`**kwargs: New` adds `**kwargs` to a method that has none.
+
 Importing a modular file marks its edits and does nothing else.
 """
 

@@ -169,6 +169,17 @@ class LlamaAttention(llama.LlamaAttention):
         with new:
             self.q_proj(hidden_states) * factor
 """
+OTHERS = """
+from patchgen.edits import New, edit, new, old
+from transformers.models.llama import modeling_llama as llama
+class LlamaMLP(llama.LlamaMLP):
+    @edit("forward")
+    def add_bias(self, x, **kwargs: New):
+        with old:
+            self.gate_proj(x)
+        with new:
+            self.gate_proj(x) + kwargs.get("bias", 0)
+"""
 STATES = "        hidden_states: torch.Tensor,\n"
 BESIDE = "        position_embeddings: tuple[torch.Tensor, torch.Tensor] | None = None,\n"
 FACTOR = "        factor: float = 1.0,\n"
@@ -246,6 +257,16 @@ PLANTED = {
         ],
         [(FACTOR + BESIDE, BESIDE + FACTOR)],
         "LlamaAttention.forward takes",
+    ),
+    "a method that takes other keywords": (
+        "llama",
+        OTHERS,
+        [
+            (MLP, "def forward(self, x, **kwargs):"),
+            ("self.gate_proj(x)", '(self.gate_proj(x) + kwargs.get("bias", 0))'),
+        ],
+        [("x, **kwargs", "x, kwargs")],
+        "LlamaMLP.forward takes",
     ),
 }
 

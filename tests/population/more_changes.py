@@ -300,6 +300,21 @@ def add_keyword_only(text: Text) -> Text:
     return made.replace((last, f"{made.source(last)}, {mark}{name}: bool = False"))
 
 
+def add_other_keywords(text: Text) -> Text:
+    """`**kwargs` for a method that took none, as people do to hand on what is new."""
+    methods = [m for _, m in text.methods(1) if m.args.kwarg is None and len(m.args.args) > 1]
+    method = text.random.choice([m for m in methods if not m.args.vararg])
+    if "kwargs" in text.source(method):
+        raise LookupError("kwargs")
+    first = code_of(method)[0]
+    made = text.insert(first_line(first) - 1, indent('kwargs.pop("extra", 0)', first.col_offset))
+    (method,) = [m for _, m in made.methods(1) if m.lineno == method.lineno]
+    arguments = method.args
+    listed = [*arguments.args, *arguments.defaults, *arguments.kwonlyargs, *arguments.kw_defaults]
+    last = max(filter(None, listed), key=lambda node: (node.lineno, node.col_offset))
+    return made.replace((last, f"{made.source(last)}, **kwargs"))
+
+
 def add_parameter_between(text: Text) -> Text:
     """A parameter in front of others, as people add what belongs to the one above it."""
     methods = [m for _, m in text.methods(2) if len(m.args.args) > 2 and m.name != "__init__"]
@@ -633,7 +648,7 @@ MORE = (
     put_statement_deep, remove_statement_deep, swap_statements, wrap_several, add_branch,
     change_test, replace_run, return_more, change_string, change_keyword, several_places,
     put_in_function, rewrite_function, add_argument_of_function, thread_through_three,
-    add_keyword_only, add_parameter_between, give_variable_from_outside, rename_parameter,
+    add_keyword_only, add_other_keywords, add_parameter_between, give_variable_from_outside, rename_parameter,
     rename_attribute, rename_function, rename_behind,
     derive_in_file, add_special_member, flag_of_import, import_for_types, import_inside,
     add_output_class, change_table, move_class, delete_function, nested_function, decorate_class,

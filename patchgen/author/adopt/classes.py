@@ -288,10 +288,13 @@ class Signature:
     """How the parameters of two methods differ: added, removed, and with another default.
 
     `in_place`: those of the new one that are given by position, if something that is added does not
-    stand behind all of them.
+    stand behind all of them.  `rest`: an added `**kwargs`.
     """
 
-    def __init__(self, old: _Parameters, new: _Parameters, *, has_rest: bool) -> None:
+    def __init__(
+        self, old: _Parameters, new: _Parameters, *, has_rest: bool, rest: Parameter | None
+    ) -> None:
+        self.rest = rest
         self.parameters = new
         self.added = {name: parameter for name, parameter in new.items() if name not in old}
         self.removed = [name for name in old if name not in new]
@@ -309,14 +312,17 @@ class Signature:
         self.in_place = [] if is_behind and not counts else positional
 
     def __bool__(self) -> bool:
-        return bool(self.added or self.removed or self.changed)
+        return bool(self.added or self.removed or self.changed or self.rest)
 
     @classmethod
     def between(cls, old: Function, new: Function) -> Signature | None:
         """The difference, if the converter makes `new`'s parameters of it."""
         mine = _parameters(new)
         theirs = _parameters(old)
-        signature = cls(theirs, mine, has_rest=old.args.vararg is not None)
+        rest = None
+        if old.args.kwarg is None and new.args.kwarg is not None:
+            rest = Parameter(new.args.kwarg, None, True, Fragment("", (), ()), takes_rest=True)
+        signature = cls(theirs, mine, has_rest=old.args.vararg is not None, rest=rest)
         kept = [name for name in theirs if name in mine]
         order = kept
         if not signature.in_place:
@@ -333,7 +339,7 @@ class Signature:
                 return None
         if _name_of(old.args.vararg) != _name_of(new.args.vararg):
             return None
-        if _name_of(old.args.kwarg) != _name_of(new.args.kwarg):
+        if rest is None and _name_of(old.args.kwarg) != _name_of(new.args.kwarg):
             return None
         if len(old.args.posonlyargs) != len(new.args.posonlyargs):
             return None
@@ -353,6 +359,8 @@ class Signature:
         by_name = [_as_new(parameter, say) for parameter in added if parameter.by_name]
         if by_name:
             parts += ["*", *by_name]
+        if self.rest is not None:
+            parts.append(f"**{_as_new(self.rest, say)}")
         return ", ".join(parts)
 
     def _written_in_place(self, literal: Sequence[str], say: Callable[[ast.AST], str]) -> str:
@@ -389,6 +397,8 @@ class Signature:
             elif name in listed:
                 default = self.changed.get(name)
                 parts.append(f"{name}={say(default)}" if default else name)
+        if self.rest is not None:
+            parts.append(f"**{_as_new(self.rest, say)}")
         return ", ".join(parts)
 
 
@@ -443,6 +453,8 @@ def _find_literal_names(
     is_static = "staticmethod" in map(ast.unparse, old.decorator_list)
     names = [first] if first in ("self", "cls") and not is_static else []
     bound = {*signature.added}
+    if signature.rest is not None:
+        bound.add(signature.rest.name)
     for draft in changes:
         bound.update(bound_names(_nodes(draft.new)))
     theirs = local_names(old)

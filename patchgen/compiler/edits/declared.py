@@ -10,7 +10,7 @@ of `patchgen.edits` are recognized by what they mean, under whatever name they w
 
 Decorators above `@edit` are added to the method.  What the parameters say of its signature:
 `x: New = 1` adds one, `x: Old` removes one, and `x=2` gives another default; with `*rest: Hole`,
-what is added stands where the edit has it.
+what is added stands where the edit has it; `**kwargs: New` adds `**kwargs`.
 """
 
 from __future__ import annotations
@@ -124,6 +124,9 @@ def read_edit(body: ClassBody, statement: Statement) -> EditDeclaration | None:
         if word == "" and parameter.default and is_ellipsis(parameter.default):
             parameter = replace(parameter, default=None)
         parameters[word].append(parameter)
+    if node.args.kwarg is not None:
+        rest = Parameter(node.args.kwarg, None, True, statement.fragment, takes_rest=True)
+        parameters["New"].append(rest)
     literal = parameters[""]
     changed = tuple(parameter for parameter in literal if parameter.default)
     is_signature = bool(parameters["New"] or parameters["Old"] or changed or decorators)
@@ -162,12 +165,14 @@ def _read_word(body: ClassBody, argument: ast.arg) -> str:
 
 
 def _stands_for_the_rest(body: ClassBody, statement: Statement, node: Function) -> bool:
-    """Whether an edit has `*rest: Hole`; raises PG302 for any other parameter with a star."""
-    for star in (node.args.vararg, node.args.kwarg):
-        if star is None or (star is node.args.vararg and _read_word(body, star) == "Hole"):
+    """Whether an edit has `*rest: Hole`; raises PG302 for another star than that and `**x: New`."""
+    for star, word in ((node.args.vararg, "Hole"), (node.args.kwarg, "New")):
+        if star is None or _read_word(body, star) == word:
             continue
         what = f"the edit has the parameter {star.arg} with a star"
         hint = "list a variable by its name alone; `*rest: Hole` stands for the other parameters"
+        if word == "New":
+            hint = f"list a variable by its name alone; `**{star.arg}: New` adds such a parameter"
         raise PatchgenError("PG302", body.at(statement, star), what, hint)
     return node.args.vararg is not None
 

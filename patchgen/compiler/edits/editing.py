@@ -197,6 +197,10 @@ def _refuse_unknown_names(edit: EditDeclaration, names: frozenset[str], method: 
 
 def _refuse_place(edit: EditDeclaration, added: Parameter, method: Function) -> None:
     """Raise PG305 for a parameter without a default behind one that has one, or in front of it."""
+    if added.takes_rest and method.args.kwarg is not None:
+        what = f"{edit.method} has **{method.args.kwarg.arg} already"
+        hint = f"list {method.args.kwarg.arg} by its name alone to read it"
+        raise PatchgenError("PG305", edit.at(added.arg), what, hint)
     if is_by_name(added, method.args):
         return
     removed = {argument.arg for argument in edit.removed}
@@ -247,6 +251,10 @@ def _edit_method(edits: Sequence[EditDeclaration], target: Target) -> tuple[str,
             if argument.arg in signature.removed | set(signature.changed):
                 what = f"two edits change the parameter {argument.arg} of {target.name}"
                 raise PatchgenError("PG303", edit.at(argument), what, "keep one of them")
+        for parameter in edit.added:
+            if parameter.takes_rest and any(other.takes_rest for other in signature.added):
+                what = f"two edits add ** to {target.name}"
+                raise PatchgenError("PG303", edit.at(parameter.arg), what, "keep one of them")
         signature.added.extend(edit.added)
         signature.removed.update(argument.arg for argument in edit.removed)
         signature.changed.update((parameter.name, parameter) for parameter in edit.changed)

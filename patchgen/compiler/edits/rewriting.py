@@ -207,9 +207,14 @@ class _Writer:
 
     def _write_parameters(self, meant: ast.arguments, old: cst.Parameters) -> cst.Parameters:
         parameters = _read_parameters(old)
+        star_kwarg = old.star_kwarg
         for parameter in (*self.signature.added, *self.signature.changed.values()):
             name = parameter.name
             edit = read_tree(parameter.code.text, self.at).function
+            rest = edit.params.star_kwarg
+            if parameter.takes_rest and rest is not None:
+                star_kwarg = _declare(rest, None)
+                continue
             declared = _read_parameters(edit.params)[name]
             parameters[name] = _declare(declared, parameters.get(name))
         kinds: dict[str, list[cst.Param]] = {}
@@ -232,7 +237,15 @@ class _Writer:
         slash = old.posonly_ind
         if not meant.posonlyargs:
             slash = cst.MaybeSentinel.DEFAULT
-        return old.with_changes(**kinds, star_arg=star, posonly_ind=slash)
+        if star_kwarg is not None and star_kwarg is not old.star_kwarg:
+            # It is the last one now: the line break is behind it.
+            before = next((kinds[kind] for kind in reversed(_KINDS) if kinds[kind]), [])
+            if before and (meant.kwonlyargs or not isinstance(star, cst.Param)):
+                tail = {name: getattr(before[-1], name) for name in _PLAIN}
+                before[-1] = before[-1].with_changes(**_PLAIN)
+                star_kwarg = star_kwarg.with_changes(**tail)
+        stars = {"star_arg": star, "star_kwarg": star_kwarg}
+        return old.with_changes(**kinds, **stars, posonly_ind=slash)
 
 
 # Expressions

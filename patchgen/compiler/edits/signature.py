@@ -10,6 +10,8 @@ method's other parameters, it stands where the edit has it:
 
 def scale(self, x, factor: New = 1.0, *rest: Hole)                          of an edit
 def forward(self, x, factor=1.0, mask=None, dim=-1, **kwargs)               is made
+
+`**kwargs: New` of an edit adds `**kwargs` to a method that takes no such arguments.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ class Parameter:
     """A parameter; `code` is the text that it stands in.
 
     `behind`: what an edit has in front of an added one that stands in its place, in that order.
+    `takes_rest`: an added `**kwargs`.
     """
 
     arg: ast.arg
@@ -34,6 +37,7 @@ class Parameter:
     by_name: bool
     code: Fragment
     behind: tuple[str, ...] | None = None
+    takes_rest: bool = False
 
     @property
     def name(self) -> str:
@@ -71,9 +75,13 @@ def change_arguments(
         if parameter.name in changes.changed:
             parameter = replace(parameter, default=changes.changed[parameter.name].default)
         parameters.append(parameter)
+    kwarg = arguments.kwarg
     for parameter in changes.added:
         arg = ast.arg(parameter.name, _annotation(parameter))
         copies[id(arg)] = parameter.arg
+        if parameter.takes_rest:
+            kwarg = arg
+            continue
         by_name = is_by_name(parameter, arguments)
         place = find_place(parameter, parameters)
         parameters.insert(place, replace(parameter, arg=arg, by_name=by_name))
@@ -89,7 +97,7 @@ def change_arguments(
         vararg=arguments.vararg,
         kwonlyargs=[p.arg for p in named],
         kw_defaults=[p.default for p in named],
-        kwarg=arguments.kwarg,
+        kwarg=kwarg,
         defaults=[p.default for p in positional if p.default],
     )
 

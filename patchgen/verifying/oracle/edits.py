@@ -251,6 +251,8 @@ class _Edit:
             above.append(argument.arg)
         for argument, default in zip(own.kwonlyargs, own.kw_defaults, strict=True):
             self.change_parameter(theirs, argument, default, is_named=True)
+        if own.kwarg is not None:
+            theirs.kwarg = ast.arg(own.kwarg.arg)
         # What stands in the place of another one is put behind it before that goes.
         for argument in _arguments(own):
             if _annotated(argument) == "Old":
