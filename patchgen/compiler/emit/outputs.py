@@ -225,6 +225,15 @@ def _find_notes(block: FlatBlock, builder: Builder) -> Iterator[Note]:
     at = block.place
     for note in block.notes:
         yield Note(at, note)
+    for parent in block.parents:
+        own = builder.plan.declaration(Symbol(builder.plan.modular.source.module, parent.name))
+        if own is None or own.symbol in (block.symbol, *block.parents):
+            continue
+        if parent in own.parents:
+            changed = f"what {parent.name} of this file changes"
+            yield Note(
+                at, f"{name} is made of {parent}, without {changed}: derive from that for it"
+            )
     # A class of a parent's name is its variant, as everybody expects.
     if block.kind == "class" or block.block_id.module not in builder.layers:
         return

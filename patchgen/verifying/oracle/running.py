@@ -519,6 +519,7 @@ class Modular(Running):
         for name in self.defined & top.defined - {*self.classes, *top.classes}:
             if name in ours and not name.startswith("_"):
                 self.originals.setdefault(name, ours[name])
+                top.require(name)
                 ours[name] = vars(top.module).get(name, ours[name])
 
     def describe(self, node: ast.ClassDef) -> None:

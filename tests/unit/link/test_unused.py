@@ -59,15 +59,19 @@ HEAD = "class ToyForCausalLM(toy.ToyForCausalLM):\n    pass\n"
 TINY = "class TinyForCausalLM(toy.ToyForCausalLM):\n    pass\n"
 
 
-def problems_of(tmp_path, text, name="modular_toy_x.py"):
-    """The findings about the modular file `text`, as "CODE LINE: MESSAGE"."""
+def flattened(tmp_path, text, name="modular_toy_x.py"):
     tree = Tree(tmp_path)
     tree.write("toypack/__init__.py", "")
     tree.write("toypack/base.py", BASE)
     tree.write("toypack/modeling_toy.py", PARENT)
     tree.write("toypack/modeling_other.py", OTHER)
     path = tree.write(f"toypack/{name}", IMPORT + text)
-    result = flatten(path, make_environment(tmp_path, search=[]), Settings())
+    return flatten(path, make_environment(tmp_path, search=[]), Settings())
+
+
+def problems_of(tmp_path, text, name="modular_toy_x.py"):
+    """The findings about the modular file `text`, as "CODE LINE: MESSAGE"."""
+    result = flattened(tmp_path, text, name)
     warnings = [warning for file in result.files for warning in file.warnings]
     assert {warning.severity for warning in warnings} <= {"warning"}
     return [f"{each.code} {each.what} | {each.hint}" for each in (*result.problems, *warnings)]
@@ -187,3 +191,13 @@ def test_a_variant_that_replaces_nothing_is_refused(tmp_path):
 )
 def test_noop_of_a_variant_that_replaces_nothing(text, name, tmp_path):
     assert problems_of(tmp_path, text, name) == []
+
+
+@pytest.mark.parametrize("base, notes", [("toy.ToyNorm", 1), ("ToyNorm", 0)])
+def test_a_class_that_leaves_out_what_the_file_changes_is_noted(base, notes, tmp_path):
+    text = f"class ToyCap({base}):\n    def cap(self, x):\n        return x\n"
+    (file,) = flattened(
+        tmp_path, child("ToyNorm", "ToyNorm") + text + "__all__ = ['ToyCap']\n"
+    ).files
+    said = [note.what for note in file.notes if "without what ToyNorm of this file" in note.what]
+    assert len(said) == notes
