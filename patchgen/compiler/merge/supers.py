@@ -144,16 +144,23 @@ class _Resolver:
             what = f"{use.what} means the method that a decorator generates for a merged class"
             raise PatchgenError("PG224", at, what, f"write out what {use.name} does")
         if target is None:
+            if use.by_name and use.misuse:
+                raise PatchgenError(use.misuse.code, at, use.misuse.what, use.misuse.hint)
             yield from self._keep(use, base, statement, at)
             return
-        if use.misuse:
-            raise PatchgenError(use.misuse.code, at, use.misuse.what, use.misuse.hint)
         owner = bodies[target]
         asked = _Asked(use, statement, target, owner.binders(use.name), at)
+        is_static = "staticmethod" in decorator_names(asked.group[0].node)
+        # `Parent.m(x)` of a static method needs no object.
+        if use.misuse and not (use.by_name and is_static):
+            raise PatchgenError(use.misuse.code, at, use.misuse.what, use.misuse.hint)
         if any(binder.removes for binder in asked.group):
             what = f"{use.what} has been removed by {owner.own_name}"
             raise PatchgenError("PG231", at, what, "leave the call out")
-        yield self._inline(asked, uses) or self._refer(asked)
+        if use.by_name and is_static:
+            yield self._refer_to_static(asked)
+        else:
+            yield self._inline(asked, uses) or self._refer(asked)
 
     def _find_target(self, use: SuperUse) -> tuple[int | None, str | None]:
         """The level in the chain of the class that answers `use`, or the base that goes on."""
@@ -215,6 +222,21 @@ class _Resolver:
             return None
         # Its own `super()` is resolved at its own level of the chain, before it is copied.
         return inline(site, asked.use, asked.statement, self.resolve(asked.group[0]))
+
+    def _refer_to_static(self, asked: _Asked) -> Splice:
+        """`Parent.m(x)` as `Flat.m(x)`, or as `Flat._m_of_Parent(x)` where `m` is overridden."""
+        code = asked.statement.fragment
+        method = asked.statement.node
+        flat = self._plan.name
+        assert isinstance(method, Function)
+        if not is_written_at(code, asked.use.node) or flat in local_names(method):
+            what = f"{asked.use.what} stands where {flat} cannot be named"
+            hint = f"bind it to a name on a line before; no local variable may be called {flat}"
+            raise PatchgenError("PG211", asked.at, what, hint)
+        kept = [statement.key for statement in self._order.get(asked.use.name, ())]
+        is_kept = kept == [statement.key for statement in asked.group]
+        name = asked.use.name if is_kept else self._keep_privately(asked)
+        return Splice(*code.span(asked.use.node), f"{flat}.{name}")
 
     def _refer(self, asked: _Asked) -> Splice:
         """Refer to the member, which is kept under a private name unless it has its own."""

@@ -226,7 +226,7 @@ class _Walker:
     def _visit_parent(
         self, node: ast.Attribute, parent: ast.AST | None, scope: int, level: int
     ) -> None:
-        """Record `Parent.name(self, ...)`; other attributes of a parent cannot be followed."""
+        """Record `Parent.name(self, ...)`, or a call that fits a static method alone."""
         match parent:
             case ast.Call(args=[ast.Name(id=receiver), *_]) if parent.func is node:
                 if receiver == self._receiver and scope == METHOD and not self._rebinds:
@@ -236,4 +236,8 @@ class _Walker:
         hint = f"write super().{node.attr}, or self.{node.attr}"
         if self._receiver is None:
             hint += ", in a method that takes self"
-        self.uses.append(Misuse(node, "PG210", what, hint, False))
+        misuse = Misuse(node, "PG210", what, hint, False)
+        if isinstance(parent, ast.Call) and parent.func is node:
+            self.uses.append(SuperUse(node, parent, node.attr, level, True, misuse))
+        else:
+            self.uses.append(misuse)
