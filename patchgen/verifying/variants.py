@@ -255,7 +255,7 @@ def _read_declared(modular: Path, output: str) -> dict[str, Any]:
 
 
 def find_heads(text: str) -> tuple[str, ...]:
-    """The public model classes in a module's `__all__`, heads of language models first."""
+    """The public model classes of a module, heads of language models first."""
     bases: list[str] = []
     heads: list[str] = []
     for name in _listed(text):
@@ -286,10 +286,19 @@ def _listed(text: str) -> list[str]:
     """The models in `__all__`, the last statement of a modeling module: parsing all takes long."""
     _, assigned, rest = f"\n{text}".rpartition("\n__all__ = ")
     if not assigned:
-        return []
+        return _find_models(text)
     first, *_ = ast.parse(f"__all__ = {rest}").body
     names = ast.literal_eval(first.value) if isinstance(first, ast.Assign) else ()
     return [name for name in names if f"\nclass {name}(nn.Module)" not in text]  # no model
+
+
+def _find_models(text: str) -> list[str]:
+    """The models of a module without `__all__`: what derives from a `PreTrainedModel`."""
+    models: list[str] = []
+    for name, bases in re.findall(r"^class ([A-Za-z]\w*)\(([^)]*)\)", text, re.MULTILINE):
+        if "PreTrainedModel" in bases or not {*re.findall(r"\w+", bases)}.isdisjoint(models):
+            models.append(name)
+    return models
 
 
 # A class trained as a language model shows most of a variant.  A decoder's head on an encoder comes

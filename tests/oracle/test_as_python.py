@@ -337,6 +337,51 @@ class TinyForCausalLM(LlamaForCausalLM):
     pass
 """,
     ),
+    "classes with an ending of their own": (
+        "llama_kv",
+        """
+from transformers.models.llama import modeling_llama as llama
+from patchgen.edits import edit, new, old
+class LlamaAttention_KV(llama.LlamaAttention):
+    @edit("__init__")
+    def change_scaling(self):
+        with old:
+            self.head_dim ** (-0.5)
+        with new:
+            self.head_dim ** (-0.5) * 1.0
+class LlamaDecoderLayer_KV(llama.LlamaDecoderLayer):
+    @edit("__init__")
+    def change_self_attn(self, config, layer_idx):
+        with old:
+            llama.LlamaAttention(...)
+        with new:
+            LlamaAttention_KV(...)
+class LlamaPreTrainedModel_KV(llama.LlamaPreTrainedModel):
+    _no_split_modules = ["LlamaDecoderLayer_KV"]
+    _can_record_outputs = {
+        "hidden_states": LlamaDecoderLayer_KV,
+        "attentions": LlamaAttention_KV,
+    }
+class LlamaModel_KV(llama.LlamaModel, LlamaPreTrainedModel_KV):
+    @edit("__init__")
+    def change_layers(self):
+        with old:
+            llama.LlamaDecoderLayer(...)
+        with new:
+            LlamaDecoderLayer_KV(...)
+class LlamaForCausalLM_KV(llama.LlamaForCausalLM, LlamaPreTrainedModel_KV, llama.GenerationMixin):
+    @edit("__init__")
+    def change_model(self, config):
+        with old:
+            self.model = llama.LlamaModel(config)
+        with new:
+            self.model = LlamaModel_KV(config)
+class LlamaForTokenClassification_KV(
+    llama.LlamaForTokenClassification, llama.GenericForTokenClassification, LlamaPreTrainedModel_KV
+):
+    pass
+""",
+    ),
     "embeddings without a part": (
         "bert_x",
         """

@@ -259,8 +259,11 @@ class _Closure:
             for name in sorted(find_asked_models(tuple(self.blocks.values()), self._builder)):
                 # A model that the modular file declares anew has its place.
                 symbol = naming.resolve(Symbol(module, name), module).key
-                if symbol is not None and self._builder.index(module).definition(name):
-                    yield from self._builder.block_ids(symbol)
+                if symbol is None or self._builder.index(module).definition(name) is None:
+                    continue
+                # `LlamaModel_KV(llama.LlamaModel)` is the model of the file, too.
+                heirs = naming.plan.heirs_of(symbol)
+                yield from self._builder.block_ids(heirs[0] if len(heirs) == 1 else symbol)
 
     def _find_changing(self) -> Iterator[BlockId]:
         """The statements of the blocks' modules that change what is carried.

@@ -456,10 +456,13 @@ def _give_own_inner_model(head: type, module: ModuleType) -> None:
 
 
 def find_parent_class(variant: Variant, head: str) -> type[PreTrainedModel]:
-    """The parent's class of that name, or of the same ending if prefixes differ."""
+    """The parent's class of that name, of one that goes on in `head`, or of the same ending."""
     parent = _mixed_parent(variant) if variant.replaced else importlib.import_module(variant.parent)
     if hasattr(parent, head):
         return getattr(parent, head)
+    begun = [name for name in parent.__all__ if head.startswith(name)]
+    if begun:
+        return getattr(parent, max(begun, key=len))
     ending = _ENDING.search(head)
     like = [
         name

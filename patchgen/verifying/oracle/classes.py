@@ -142,7 +142,12 @@ def _bases(meaning: Meaning, cls: type, flat: type) -> list[str]:
             waiting[:0] = base.__bases__
         elif base not in (object, nn.Module):  # which every other base inherits
             written[base] = name
-    return list(written.values())
+    names = []
+    for base, name in written.items():
+        heirs = [other for other in written if other is not base and issubclass(other, base)]
+        if not heirs:
+            names.append(name)
+    return names
 
 
 def _plain(name: str) -> str:

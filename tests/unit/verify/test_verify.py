@@ -86,6 +86,18 @@ def test_a_language_model_comes_before_a_decoder_made_of_an_encoder():
     )
 
 
+def test_without_a_list_all_models_are_public():
+    bases = {
+        "XMLP": "nn.Module",
+        "XPreTrainedModel": "PreTrainedModel",
+        "XModel": "XPreTrainedModel",
+        "XForCausalLM_KV": "XPreTrainedModel, GenerationMixin",
+        "XForRegression": "XModel",
+    }
+    text = "\n".join(f"class {name}({above}): ..." for name, above in bases.items())
+    assert find_heads(text) == ("XForCausalLM_KV", "XModel", "XForRegression")
+
+
 def test_towers_are_the_public_models_that_are_no_heads():
     classes = "".join(f"\nclass {name}(XPreTrainedModel): ...\n" for name in ("XEncoder", "XModel"))
     listed = ["XConfig", "XPreTrainedModel", "XModel", "XEncoder", "imported"]
