@@ -180,7 +180,10 @@ def _find_cause(case: Case, pair: Pair) -> str:
     context = CheckContext(pair, case)
     route = pair.weights_route if case.kind == "weights" else pair.route(case.route)
     scenario = replace(case.scenario, checkpointing=None)
-    inputs = pair.inputs(scenario, context.dtype)
+    try:
+        inputs = pair.inputs(scenario, context.dtype)
+    except CannotBuild:  # the weights did not load, which is found before the inputs are drawn
+        return ""
     run: Run
     with ExitStack() as stack:
         if case.kind in ("numbers", "weights"):

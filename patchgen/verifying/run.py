@@ -215,7 +215,10 @@ def answers_of(
                 yield {"fault": f"took {f'more than {limit:.0f} seconds' if is_over else what}"}
                 return
             if not is_silent:
-                yield ours.recv()
+                answer = ours.recv()
+                yield answer
+                if "fault" in answer:
+                    return
                 limit = limits.seconds
                 began = time.monotonic()
                 had = system.spent_by(pid)

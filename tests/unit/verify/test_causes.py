@@ -1,5 +1,7 @@
 """What counts as given otherwise: floats, masks, positions, flags, and what is not given at all."""
 
+from unittest.mock import Mock
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -7,7 +9,9 @@ pytest.importorskip("transformers")
 
 from torch import nn
 
-from patchgen.verifying.case_runner import _Compare, _record_calls
+from patchgen.verifying.case_runner import _Compare, _find_cause, _record_calls
+from patchgen.verifying.inputs.arguments import CannotBuild
+from patchgen.verifying.parts.part_check import Scenario
 
 NAMES = ("x", "mask", "places", "causal", "kwargs")
 X, MASK = torch.ones(2, 3), torch.zeros(1, 1, 3, 3)
@@ -68,3 +72,11 @@ def test_a_keyword_that_is_lost_is_seen():
 def test_another_attention_may_need_no_mask():
     assert is_alike({**GIVEN, "mask": None}, GIVEN, is_exact=False)
     assert not is_alike({**GIVEN, "places": PLACES + 1}, GIVEN, is_exact=False)
+
+
+def test_a_case_that_the_model_does_not_take_has_no_cause():
+    def refuse(*given):
+        raise CannotBuild("its forward takes no token_type_ids")
+
+    pair = Mock(inputs=refuse)
+    assert _find_cause(Mock(kind="numbers", dtype="float32", scenario=Scenario()), pair) == ""

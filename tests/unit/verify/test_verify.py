@@ -2,6 +2,7 @@
 
 import json
 import math
+import threading
 from dataclasses import replace
 
 import pytest
@@ -36,7 +37,15 @@ from patchgen.verifying.report import (
     from_json,
     make_open_results,
 )
-from patchgen.verifying.run import Limits, Wanted, Work, run_work, verify
+from patchgen.verifying.run import (
+    Limits,
+    Wanted,
+    Work,
+    _do_work,
+    answers_of,
+    run_work,
+    verify,
+)
 from patchgen.verifying.variants import Plan, Variant, find_heads, find_towers, find_variants
 from tests.toytree import REPOSITORY
 
@@ -120,6 +129,12 @@ LLAMA = Variant(
 def test_a_case_beyond_its_limits_fails_and_is_reported(limits, note):
     first = next(run_work(Work(LLAMA, Plan(dtypes=("float32",)), "cpu"), limits))
     assert first.status == "FAIL" and note in first.note
+
+
+def test_what_a_child_could_not_do_is_said_and_not_how_it_ended():
+    without_a_plan = Work(LLAMA, None, "cpu")
+    (answer,) = answers_of(_do_work, without_a_plan, Limits(), threading.Event())
+    assert "AttributeError" in answer["fault"]
 
 
 @pytest.mark.slow
