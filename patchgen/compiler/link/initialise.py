@@ -38,6 +38,7 @@ from patchgen.compiler.link.flatblock import Builder, Dependency, FlatBlock
 from patchgen.compiler.link.footer import add_method, list_pretrained
 from patchgen.compiler.link.gather import Gathered
 from patchgen.compiler.link.qualify import qualify_names
+from patchgen.compiler.plan.bindings import is_kept
 from patchgen.compiler.plan.model import RewrittenBlock, Symbol
 from patchgen.facts.modules import MODELS
 from patchgen.syntax.blocks import references_in
@@ -443,7 +444,8 @@ def _find_configurations(
     """The configurations that a model's class says that it has."""
     for annotation in _CONFIGURATION.findall(text):
         for name in re.findall(r"\w+", annotation):
-            if name in symbols:
+            # What an import that is kept brings is in no file that is read.
+            if name in symbols and not is_kept(symbols[name]):
                 module = symbols[name].module
                 home = machine.read_module(module) or Home(module, builder.index(module))
                 for kind in machine.find(home, symbols[name].name):
