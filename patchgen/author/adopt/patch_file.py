@@ -332,6 +332,10 @@ class _Reader:
         truth = self.value(node.test, scope)
         if isinstance(truth, Literal):
             return self.run(node.body if truth.value else node.orelse, scope)
+        imports = all(isinstance(part, ast.Import | ast.ImportFrom) for part in node.body)
+        # Where the one import of a name is not made, what the patch reads is not there.
+        if imports and not node.orelse and scope.keys().isdisjoint(bound_names(node.body)):
+            return self.run(node.body, scope)
         why = truth.why if isinstance(truth, Unknown) else f"`{ast.unparse(node.test)}`"
         self._pass_by(node, node.test, why, scope)
         return False
@@ -438,6 +442,21 @@ class _Reader:
                 match self.value(left, scope), self.value(right, scope):
                     case Literal(one), Literal(other):
                         return Literal((one == other) is isinstance(op, ast.Eq | ast.Is))
+            case ast.Compare(
+                left, [ast.In() | ast.NotIn() as op], [ast.List(elts) | ast.Tuple(elts)]
+            ):
+                one = self.value(left, scope)
+                others = [self.value(each, scope) for each in elts]
+                if isinstance(one, Literal) and all(isinstance(o, Literal) for o in others):
+                    return Literal((one in others) is isinstance(op, ast.In))
+            case ast.BoolOp(op, [*operands, last]):
+                for operand in operands:
+                    value = self.value(operand, scope)
+                    if not isinstance(value, Literal):
+                        return Unknown(f"`{ast.unparse(operand)}`")
+                    if bool(value.value) is isinstance(op, ast.Or):
+                        return value
+                return self.value(last, scope)
         return Unknown(f"`{ast.unparse(node)}`")
 
 

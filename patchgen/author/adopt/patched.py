@@ -178,12 +178,13 @@ class PatchNames:
         while waiting:
             name = waiting.pop()
             value = self.patch.scope.get(name)
-            if name in needed or value is None:
+            # Each file has a `__name__` of its own.
+            if name in needed or value is None or name == "__name__":
                 continue
             guard = self.file.guarded.get(name)
             path = value.path if isinstance(value, Imported) else ""
             is_import = name in self.file.imports or path.startswith(f"{self.module}.")
-            if path and is_import and guard is None:
+            if path and (is_import or guard is not None):
                 continue
             if isinstance(value, Unknown) and name in self.patch.touched:
                 at = self.file.source.at_node(self.patch.touched[name])
@@ -389,7 +390,7 @@ def _patched(patch: Patch, release: Release, model: str | None, settings: Settin
     at = Location(patch.file.source.path)
     resolver = resolver_of(root)
     patch = _with_homes(patch, resolver)
-    modules = _modules_of(patch, resolver)
+    modules, outside = _modules_of(patch, resolver)
     if model is not None:
         modules = [find_file(release, model)[0]]
     if len(modules) > 1:
@@ -405,19 +406,33 @@ def _patched(patch: Patch, release: Release, model: str | None, settings: Settin
     text = format_texts({"fork.py": _fork_text(fork)}, settings)["fork.py"]
     whole = _without_unused(parent, read_file(make_source(text, at.path)))
     forked = pair_with_parent(parent, whole, module, root=root)
-    return Candidate(forked, release), (*fork.notes, *fork.unset())
+    return Candidate(forked, release), (*outside, *fork.notes, *fork.unset())
 
 
-def _modules_of(patch: Patch, resolver: Resolver) -> list[str]:
-    """The modeling files that the patch changes; it may change nothing else."""
+def _modules_of(patch: Patch, resolver: Resolver) -> tuple[list[str], list[str]]:
+    """The modeling files that the patch changes, and notes on what else it changes.
+
+    `transformers.Trainer.create_optimizer = mine` beside a patch of a model stays where it is.
+    """
     modules: set[str] = set()
+    outside: list[Assignment] = []
     for change in patch.assignments:
-        module, _ = _place(change, resolver)
-        if ".modeling_" not in module:
+        module, names = _place(change, resolver)
+        if ".modeling_" in module:
+            modules.add(module)
+        else:
+            outside.append(change)
+        if ".modeling_" not in module and (not names or resolver.lacks(module, names[0])):
             what = f"changes {change.path}, which no modeling file has"
             raise PatchgenError("PG810", change.at, what, ANOTHER_RELEASE)
-        modules.add(module)
-    return sorted(modules)
+    if not modules:
+        what = f"changes {outside[0].path}, which no modeling file has"
+        raise PatchgenError("PG810", outside[0].at, what, ANOTHER_RELEASE)
+    notes = [
+        f"{change.at}: {change.path} stands outside of the model's file, and is left out"
+        for change in outside
+    ]
+    return sorted(modules), notes
 
 
 def _place(change: Assignment, resolver: Resolver) -> tuple[str, tuple[str, ...]]:
