@@ -199,6 +199,12 @@ def _lost_defaults(everything: str, old: Sources, given: Mapping[str, Any]) -> l
                 value=ast.Call(func=ast.Attribute(attr="pop"), args=[_, default]),
             ) if isinstance(default, ast.Constant | ast.Dict):
                 lost[name] = default
+            # Releases from 4.54 on name them as parameters.
+            case ast.FunctionDef(name="__init__", args=arguments):
+                parameters = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+                for argument, constant in parameters:
+                    if isinstance(constant, ast.Constant):
+                        lost[argument.arg] = constant
             # What `generate` takes by default; what has a value belongs to its configuration.
             case ast.Return(value=ast.Dict(keys=keys, values=values)):
                 for key, value in zip(keys, values, strict=True):
