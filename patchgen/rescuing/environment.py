@@ -55,7 +55,12 @@ def run(side: str, folder: Path, plan: Mapping[str, Any], paths: Sequence[str]) 
     done = children.run(command, folder, SECONDS, environment)
     disk.fill(folder, {f"{side}.log": done.stderr})
     lines = [line for line in done.stderr.splitlines() if line.strip()]
-    return "" if not done.returncode else (lines or ["it ended without a word"])[-1]
+    if not done.returncode:
+        return ""
+    # The message of an exception, which stands below its places, may have several lines.
+    places = [number for number, line in enumerate(lines) if line.startswith("  ")]
+    told = lines[places[-1] + 1 :] if places else []
+    return next(iter(told or lines[-1:]), "it ended without a word")
 
 
 def compare(folder: Path) -> dict[str, str]:

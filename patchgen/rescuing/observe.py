@@ -45,7 +45,8 @@ GREEDY = {"do_sample": False, "pad_token_id": 0, "eos_token_id": 95}
 def tiny(config_class: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     """A small configuration of a class, by the names of its arguments."""
     usual = config_class(**given).to_dict()
-    small = dict(given)
+    # Some say FlashAttention, which runs on no CPU.
+    small = {name: value for name, value in given.items() if name != "_attn_implementation"}
     for name, value in usual.items():
         if "drop" in name and isinstance(value, float):
             small[name] = 0.0
@@ -61,6 +62,14 @@ def tiny(config_class: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     if "num_key_value_heads" in sizes and "kv_lora_rank" in sizes:
         sizes["num_key_value_heads"] = 4
     ends = {name: token for name, token in ENDS.items() if name in usual}
+    scaling = usual.get("rope_scaling")
+    if isinstance(scaling, dict):
+        # Phi-3 and MiniCPM have a factor for each frequency: one for two columns of a head.
+        columns = SIZES["head_dim"] // 2
+        factors = {}
+        for name, value in scaling.items():
+            factors[name] = value[:columns] if isinstance(value, list) else value
+        small["rope_scaling"] = factors
     return {**small, **sizes, **ends}
 
 

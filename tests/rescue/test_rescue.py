@@ -11,6 +11,7 @@ import pytest
 from patchgen.author.adopt.releases import Release
 from patchgen.rescuing.classes import Classes
 from patchgen.rescuing.environment import compare
+from patchgen.rescuing.observe import tiny
 from patchgen.rescuing.port import port
 from patchgen.rescuing.rescue import read_repository, release_of
 from patchgen.rescuing.rewrite import rewrite
@@ -236,6 +237,42 @@ class XModel(XPreTrainedModel):
     assert space["XModel"].get_head_mask(None, None, 2) == [None, None]
     config = space["XConfig"]()
     assert (config.tie_word_embeddings, config.pad_token_id) == (True, None)
+
+
+def test_defaults_of_releases_that_name_them_come_back(old, new, tmp_path):
+    text = "from transformers import PretrainedConfig\n\n\nclass XConfig(PretrainedConfig):\n    pass\n"
+    text += "\n\ndef pad(config):\n    return config.pad_token_id\n"
+    (tmp_path / "old/transformers/configuration_utils.py").write_text(
+        "class PretrainedConfig:\n"
+        "    def __init__(self, *, tie_word_embeddings=True, pad_token_id=None, **kwargs):\n"
+        "        self.tie_word_embeddings = tie_word_embeddings\n"
+        "        self.pad_token_id = pad_token_id\n",
+        encoding="utf-8",
+    )
+    space = {"__name__": "x"}
+    exec(compile(ported(text, old, new).text, "x", "exec", dont_inherit=True), space)
+    config = space["XConfig"]()
+    assert (config.tie_word_embeddings, config.pad_token_id) == (True, None)
+
+
+def test_a_small_model_has_as_many_factors_as_frequencies_and_no_flash_attention():
+    # What config.json of Phi-3's remote code states.
+    class XConfig:
+        def __init__(self, **kwargs):
+            self.kwargs = {"hidden_size": 3072, **kwargs}
+
+        def to_dict(self):
+            return self.kwargs
+
+    scaling = {"type": "su", "short_factor": [1.0] * 48, "long_factor": [2.0] * 48}
+    given = {"rope_scaling": scaling, "_attn_implementation": "flash_attention_2"}
+    small = tiny(XConfig, given)
+    assert small["rope_scaling"] == {
+        "type": "su",
+        "short_factor": [1.0] * 4,
+        "long_factor": [2.0] * 4,
+    }
+    assert "_attn_implementation" not in small
 
 
 HEAD = """
