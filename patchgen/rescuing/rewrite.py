@@ -271,8 +271,15 @@ class Rewriter(cst.CSTTransformer):
                 f"if cache_position is None:\n    past = {past}\n    device = input_ids.device\n"
                 f"    cache_position = {counted}"
             )
+        at = f"{self.inside[-1]}.{new.name.value}"
         if lines:
-            self.note(old, f"{self.inside[-1]}.{new.name.value}", "`generate` passes all positions")
+            self.note(old, at, "`generate` passes all positions")
+        body = code(new.body)
+        hands_on = re.search(rf"\.update\({kwargs}\)|\*\*{kwargs}\b", body)
+        if hands_on and "super()" not in body:
+            self.note(old, at, "`generate` gives it more arguments, which no `forward` takes")
+            for name in ("next_sequence_length", "is_first_iteration"):
+                lines.append(f"{kwargs}.pop('{name}', None)")
         return lines
 
     def _has_passing_buffers(self, owner: str) -> bool:

@@ -302,6 +302,10 @@ class X(PreTrainedModel):
             "def prepare_inputs_for_generation(self, input_ids, cache_position=None, **kwargs): pass",
             "past = 0 if kwargs.get('is_first_iteration', True) else input_ids.shape[1] - 1",
         ),
+        (
+            "def prepare_inputs_for_generation(self, input_ids, **kwargs): return {**kwargs}",
+            "kwargs.pop('next_sequence_length', None)",
+        ),
         ("def __init__(self): self.init_weights()", "self.post_init()"),
         ("def f(self): return self.config.sliding_window", "fit_masks(self, model_kwargs"),
         (
