@@ -154,10 +154,12 @@ class Naming:
         return bool(found) and all(found)
 
     def is_replaced(self, module: str, block: Block) -> bool:
-        """Whether a nearer definition takes the place of each name that a statement binds."""
+        """Whether nearer definitions take the places of all that a statement binds or fills."""
+        if not block.defines:
+            return self.acts_on_replaced(module, block)
         symbols = [Symbol(module, name) for name in block.defines]
         there = [symbol for symbol in symbols if self.resolve(symbol, module).key == symbol]
-        return bool(symbols) and not there
+        return not there
 
     def _private(self, symbol: Symbol, name: str) -> str:
         """`_LlamaMLPParent`, `_rotate_half_parent`, numbered where that is something else."""

@@ -502,6 +502,9 @@ class Modular(Running):
         if isinstance(node, ast.ClassDef):
             _take_out(node, _removals(node))
             self.describe(node)
+        # A table that this file fills is its own.
+        for name in self.originals.keys() & set(_filled(node)):
+            vars(self.module)[name] = self.originals[name]
         self.execute_well(node)
         if isinstance(node, ast.ClassDef):
             edits.make_edits(vars(self.module)[node.name], self.originals_of)

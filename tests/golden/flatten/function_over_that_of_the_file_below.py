@@ -7,6 +7,8 @@ class ToyA:
 from . import modeling_toy as toy
 
 SCALE = 2
+TABLE = {}
+TABLE["scale"] = SCALE
 
 
 def scaled(x):
@@ -20,10 +22,11 @@ class ToyA(toy.ToyA):
 from . import modular_toy_scaled as below
 
 SCALE = 3
+TABLE = {"shift": 1}
 
 
 def scaled(x):
-    return below.scaled(x) + 1
+    return below.scaled(x) + TABLE["shift"]
 
 
 class ToyA(below.ToyA):
@@ -40,8 +43,11 @@ def _scaled_parent2(x):
     return SCALE * x
 
 
+TABLE = {"shift": 1}
+
+
 def scaled(x):
-    return _scaled_parent2(x) + 1
+    return _scaled_parent2(x) + TABLE["shift"]
 
 
 class ToyA:
