@@ -18,6 +18,7 @@ own files, only merged classes are looked at.
 from __future__ import annotations
 
 import ast
+import builtins
 import functools
 import itertools
 import re
@@ -37,6 +38,7 @@ from patchgen.syntax.trees import (
     called_function,
     find_class,
     list_arguments,
+    list_parameters,
     list_suites,
     position_of,
     short_name,
@@ -367,8 +369,10 @@ def check_code(index: ModuleIndex, is_carried: Callable[[Import], bool]) -> Iter
                 yield _find(node, what, _WITHOUT)
             case ast.Import() | ast.ImportFrom():
                 for item in imports_of([node]):
-                    if item.module == "__future__":
-                        yield _find(node, "a __future__ import", "quote the annotation it is for")
+                    if (item.module, item.name) == ("__future__", "annotations"):
+                        yield from _check_annotations(tree)
+                    elif item.module == "__future__":
+                        yield _find(node, "a __future__ import", "leave it out")
                     elif item.name == "*":
                         yield _find(node, "a star import", "import each name")
                     elif id(node) not in top and is_carried(item):
@@ -408,6 +412,51 @@ def _find_functions(tree: ast.Module) -> tuple[set[int], set[int]]:
                 if name in _TAKES_A_NAME:
                     harmless.update(map(id, walk_all(args)))
     return inside, harmless
+
+
+def _check_annotations(tree: ast.Module) -> Iterator[Finding]:
+    """The annotations that cannot be evaluated where they stand, as the output does.
+
+    from __future__ import annotations
+
+    class TinyMLP(nn.Module):
+        def copied(self) -> TinyMLP: ...        no such name yet: `-> "TinyMLP"`
+    """
+    bound = {*dir(builtins)}
+    for statement in tree.body:
+        for annotation in _find_annotations(statement):
+            for node in walk(annotation):
+                is_unbound = isinstance(node, ast.Name) and node.id not in bound
+                operands = (node.left, node.right) if isinstance(node, ast.BinOp) else ()
+                # `"Tensor" | None` adds a string to None.
+                if is_unbound or any(
+                    isinstance(part, ast.Constant) and part.value for part in operands
+                ):
+                    what = f"the annotation {ast.unparse(annotation)}, which the output evaluates"
+                    yield _find(annotation, what, "quote it as a whole")
+                    break
+        # What a condition binds may not be there.
+        if not isinstance(statement, ast.If | ast.Try):
+            bound.update(bound_names([statement]))
+
+
+def _find_annotations(node: ast.stmt) -> Iterator[ast.expr]:
+    """The annotations in a statement that Python evaluates when it gets there."""
+    match node:
+        case (
+            ast.FunctionDef(args=args, returns=returns)
+            | ast.AsyncFunctionDef(args=args, returns=returns)
+        ):
+            for parameter in list_parameters(args):
+                if parameter.annotation is not None:
+                    yield parameter.annotation
+            if returns is not None:
+                yield returns
+        case ast.AnnAssign(annotation=annotation):
+            yield annotation
+        case ast.ClassDef(body=body):
+            for member in body:
+                yield from _find_annotations(member)
 
 
 def _check_indentation(index: ModuleIndex, tree: ast.Module) -> Iterator[Finding]:

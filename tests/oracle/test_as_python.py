@@ -337,6 +337,27 @@ class TinyForCausalLM(LlamaForCausalLM):
     pass
 """,
     ),
+    "annotations from the future": (
+        "llama_x",
+        """
+from __future__ import annotations
+import torch
+from torch import nn
+from transformers.models.llama import modeling_llama as llama
+class Gate(nn.Module):
+    def __init__(self, size: int, start: float | None = None) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.full((size,), start or 0.5))
+    def forward(self, x: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
+        return x * self.weight
+class LlamaMLP(llama.LlamaMLP):
+    def __init__(self, config: llama.LlamaConfig):
+        super().__init__(config)
+        self.gate: Gate = Gate(config.hidden_size)
+    def forward(self, x: torch.Tensor | None) -> "LlamaMLP":
+        return self.gate(super().forward(x))
+""",
+    ),
     "classes with an ending of their own": (
         "llama_kv",
         """
