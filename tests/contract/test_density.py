@@ -14,7 +14,7 @@ from tests.toytree import REPOSITORY
 DENSE, SHORT = 18, 8
 # How many functions may be above, and nodes in all.
 FUNCTIONS_ABOVE = 0
-NODES = 564624
+NODES = 564612
 
 
 @dataclass(frozen=True, order=True)

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from torch.utils.flop_counter import FlopCounterMode
 
+from patchgen.syntax.errors import PatchgenError
 from patchgen.training.gain import STEPS, Gain, Work, count_a_gain, count_gain, count_work
 from patchgen.training.memory.figures import summarize
 from patchgen.training.memory.step import (
@@ -128,3 +129,9 @@ def test_an_input_without_rows_stays_as_it_is():
 def test_what_saves_less_than_a_twentieth_is_not_worth_it():
     assert not Gain(0.96, 1.0, 1.2).is_worth_it
     assert Gain(1.3, 0.9, 1.2).is_worth_it
+
+
+def test_what_a_forward_asserts_is_told():
+    # Its quantized activations look for NaN, and no tensor here has values.
+    with pytest.raises(PatchgenError, match=r"the model's forward fails: AssertionError"):
+        count_work(tiny("ibert"), SETUP)
