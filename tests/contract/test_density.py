@@ -12,8 +12,10 @@ from tests.toytree import REPOSITORY
 
 # Of a function with eight lines of code or more.
 DENSE, SHORT = 18, 8
-# How many functions may be above, and nodes in all.
+TIGHT = 14
+# How many functions may be above each, and nodes in all.
 FUNCTIONS_ABOVE = 0
+FUNCTIONS_TIGHT = 62
 NODES = 564612
 
 
@@ -66,6 +68,8 @@ def test_few_functions_are_dense():
     dense = [density for density in measured if density.nodes_a_line > DENSE]
     worst = "\n".join(f"{density.nodes_a_line:.1f} {density.place}" for density in measured[:10])
     assert len(dense) <= FUNCTIONS_ABOVE, f"{len(dense)} functions; the worst:\n{worst}"
+    tight = [density for density in measured if density.nodes_a_line > TIGHT]
+    assert len(tight) <= FUNCTIONS_TIGHT, f"{len(tight)} functions; the worst:\n{worst}"
 
 
 def test_the_package_does_not_grow():
