@@ -261,8 +261,9 @@ class _Closure:
                 symbol = naming.resolve(Symbol(module, name), module).key
                 if symbol is None or self._builder.index(module).definition(name) is None:
                     continue
-                # `LlamaModel_KV(llama.LlamaModel)` is the model of the file, too.
-                heirs = naming.plan.heirs_of(symbol)
+                # `LlamaModel_KV` over it is the model of the file; `LlamaEmbedder` is another one.
+                over_it = naming.plan.heirs_of(symbol)
+                heirs = [heir for heir in over_it if heir.name.startswith(name)]
                 yield from self._builder.block_ids(heirs[0] if len(heirs) == 1 else symbol)
 
     def _find_changing(self) -> Iterator[BlockId]:
